@@ -51,6 +51,20 @@ static char *words(const char *text)
 
 /* ---- in the child ---- */
 
+void probe_write(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+
+    while (bytes) {
+        ssize_t put = write(fd, at, bytes);
+
+        if (put < 0)
+            _exit(EXIT_FAILED);
+        at += put;
+        bytes -= (size_t)put;
+    }
+}
+
 /* The descriptor was checked: the texts are UTF-8. */
 static GVariant *options_of(const tutti_plugin_info *info)
 {
@@ -76,25 +90,13 @@ static void answer(const tutti_plugin_info *info, void *user)
                       cost ? cost->further_ps : G_GUINT64_CONSTANT(0),
                       cost ? cost->byte_ps : G_GUINT64_CONSTANT(0), finds));
     const int *fd = user;
-    const char *data = g_variant_get_data(value);
-    size_t size = g_variant_get_size(value);
 
-    while (size) {
-        ssize_t put = write(*fd, data, size);
-
-        if (put < 0)
-            _exit(EXIT_FAILED);
-        data += put;
-        size -= (size_t)put;
-    }
+    probe_write(*fd, g_variant_get_data(value), g_variant_get_size(value));
 }
 
-static void open_in_child(const char *path, int fd)
+static void open_in_child(int fd, const void *path)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* what it prints must not get into ours */
     tutti_plugin_probe(path, answer, &fd);
-    _exit(EXIT_OK); /* without the plugin's own exit handlers: they are not asked about */
 }
 
 /* ---- in the parent ---- */
@@ -163,7 +165,7 @@ static char *why_no_answer(bool in_time, int status)
     return g_strdup_printf("ended the process while loading: exit code %d", WEXITSTATUS(status));
 }
 
-static void try_in_child(struct probed *probed)
+GByteArray *probe_in_child(probe_child *run, const void *user, char **ret_why)
 {
     g_autoptr(GByteArray) bytes = g_byte_array_new();
     gint64 deadline = now_ms() + DEADLINE_MS;
@@ -175,15 +177,18 @@ static void try_in_child(struct probed *probed)
         pid = fork();
         if (pid == 0) {
             close(channel[0]);
-            open_in_child(probed->path, channel[1]);
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            dup2(STDERR_FILENO, STDOUT_FILENO); /* what it prints must not get into ours */
+            run(channel[1], user);
+            _exit(EXIT_OK); /* without the plugin's own exit handlers: they are not asked about */
         }
         close(channel[1]);
     }
     if (pid < 0) {
-        probed->reason = g_strdup_printf("no process to try it in: %s", strerror(errno));
+        *ret_why = g_strdup_printf("no process to try it in: %s", strerror(errno));
         if (channel[0] >= 0)
             close(channel[0]);
-        return;
+        return NULL;
     }
 
     bool in_time = read_all(channel[0], deadline, bytes) && ends(pid, deadline, &status);
@@ -193,8 +198,19 @@ static void try_in_child(struct probed *probed)
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
     }
-    if (!understand(bytes, probed))
-        probed->reason = why_no_answer(in_time, status);
+    *ret_why = in_time && !status ? NULL : why_no_answer(in_time, status);
+    return g_steal_pointer(&bytes);
+}
+
+static void try_in_child(struct probed *probed)
+{
+    char *why = NULL;
+    g_autoptr(GByteArray) bytes = probe_in_child(open_in_child, probed->path, &why);
+
+    if (bytes && understand(bytes, probed))
+        g_free(why);
+    else
+        probed->reason = why ? why : why_no_answer(true, 0);
 }
 
 static void probe(struct probed *probed)
@@ -264,12 +280,19 @@ GPtrArray *probe_plugins(void)
     return plugins;
 }
 
-/* Whether the name stands in the words of a backend, between its signs: "local=shm,remote=tcp". */
+/* Whether the name stands in the words of a backend, between its signs: "local=shm,remote=tcp". What is before a
+ * colon is a kind of devices, or an operation. */
 static bool names(const char *words, const char *name)
 {
-    g_auto(GStrv) parts = g_strsplit_set(words, ":;,=", -1);
+    for (const char *at = words;; at++) {
+        const size_t length = strcspn(at, ":;,=");
 
-    return g_strv_contains((const char *const *)parts, name);
+        if (length == strlen(name) && !strncmp(at, name, length) && at[length] != ':')
+            return true;
+        at += length;
+        if (!*at)
+            return false;
+    }
 }
 
 bool probe_backend(const char *verb, const char *backend)

@@ -33,6 +33,13 @@ GPtrArray *probe_plugins(void);
  * returns false; NULL stands for TUTTI_BACKEND. What else is wrong with them is the library's to say. */
 bool probe_backend(const char *verb, const char *words);
 
+/* Calls run(fd, user) in a child process whose stdout is stderr, and returns what it has written to fd in 10 s, 64 KiB
+ * at most; NULL: there is no process. `ret_why`: why the answer may be missing; NULL: the child has ended well. */
+typedef void probe_child(int fd, const void *user);
+GByteArray *probe_in_child(probe_child *run, const void *user, char **ret_why);
+/* For the child: writes it all, or ends. */
+void probe_write(int fd, const void *data, size_t bytes);
+
 /* Probes the file at `path`: its facts, or why it was refused; its name is the file's. */
 struct probed *probe_file(const char *path);
 /* `user` is a struct probed, or NULL. */

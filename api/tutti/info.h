@@ -31,7 +31,7 @@ typedef struct tutti_plugin_info {
     const char *provides; /* "transport", "wrapper", "collectives, bootstrap"; "" when refused */
     const struct tutti_plugin_option *options; /* tutti_plugin.options, if it was opened, or NULL */
     const struct tutti_cost *cost;             /* the same of tutti_plugin.cost */
-    /* What a plugin finds here: of devices, the driver and each device, a line each; of a transport, the library
+    /* What a plugin finds here: of devices, the driver and each device, a line each; of others, the library
      * that it drives; "" otherwise. Only tutti_plugin_probe() asks. */
     const char *finds;
 } tutti_plugin_info;
@@ -142,6 +142,13 @@ typedef void (*tutti_matrix_fn)(const tutti_matrix_cell *cell, void *user);
  */
 TUTTI_API tutti_status tutti_matrix_list(const char *backend, tutti_matrix_fn fn, void *user);
 
+/* tutti_explain_query.flags, beside those of calls */
+enum {
+    /* Asks the engine that would do the whole call how it would do it: tutti_explain_row.engine. This starts the
+     * engine, which may take seconds, so call it in a separate process. */
+    TUTTI_EXPLAIN_ENGINE = 1 << 16
+};
+
 /* The call that tutti_explain() explains. */
 typedef struct tutti_explain_query {
     uint32_t struct_size;
@@ -154,27 +161,36 @@ typedef struct tutti_explain_query {
     uint64_t bytes;      /* of the vector, or of each block */
     uint32_t dtype;      /* 0: f32 */
     int32_t op;          /* TUTTI_SUM, … */
-    uint32_t flags; /* 0, or TUTTI_FIXED_ORDER (collective.h); TUTTI_REPRODUCIBLE=1 counts too */
-    int32_t root;   /* of operations that have one; of a message the other member */
+    /* 0, TUTTI_FIXED_ORDER (collective.h; TUTTI_REPRODUCIBLE=1 counts too), TUTTI_EXPLAIN_ENGINE */
+    uint32_t flags;
+    int32_t root; /* of operations that have one; of a message the other member */
+    /* Where the tensors lie: "cuda", on such devices; NULL or "cpu": in host memory. */
+    const char *device;
 } tutti_explain_query;
 
 /* One candidate, best first. */
 typedef struct tutti_explain_row {
     const char *provider;  /* the backend; "": none can carry it */
-    const char *algorithm; /* of the core; "message" for send and recv */
+    const char *algorithm; /* of the core; "message" for what only carries messages */
     const char *reason;    /* why it was chosen, or why not */
     double estimated_us;   /* of the built-in cost model */
     int32_t chosen;        /* 1: the call would take it */
     int32_t steps;         /* of member 0's schedule; 0 where there is none (inline, messages) */
     const char *rule;      /* of the backend's rules, that takes the call; NULL: none */
+    /* Lines of the engine about this call; NULL: none. Only there with TUTTI_EXPLAIN_ENGINE. */
+    const char *engine;
+    /* "pinned host memory": tensors on devices are copied there for the call, and back; NULL: the provider
+       takes them where they lie */
+    const char *staging;
 } tutti_explain_row;
 
 /** Called for each candidate; the strings are valid during the call. */
 typedef void (*tutti_explain_fn)(const tutti_explain_row *row, void *user);
 
 /** Calls fn for each candidate, the chosen one first. Needs no group, and opens the plugins that the
- * backend names, but no engine behind them: tutti_plugin_probe() says whether that is there. An unknown
- * backend is TUTTI_ERR_INVALID_ARGUMENT. */
+ * backend names, but no engine behind them: tutti_plugin_probe() says whether that is there. With members on
+ * several hosts, `auto` asks this host for a device besides sockets, as tutti_init() does, and takes it that
+ * the others have the same. An unknown backend is TUTTI_ERR_INVALID_ARGUMENT. */
 TUTTI_API tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn,
                                      void *user);
 

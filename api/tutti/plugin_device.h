@@ -234,7 +234,7 @@ typedef struct tutti_device_ops {
     tutti_status (*prepare)(tutti_accelerator *accelerator, uint32_t dtype);
     /** Later work on the stream waits until *word, of pinned memory and a multiple of 4, is at least `value`:
      * until (int32_t)(*word - value) >= 0. The host writes the word by a release store.
-     * TUTTI_ERR_UNSUPPORTED: this device cannot. */
+     * TUTTI_ERR_UNSUPPORTED: this device cannot, or cannot let one more stream wait without holding up others. */
     tutti_status (*wait_word)(tutti_accelerator *accelerator, void *stream, uint32_t *word,
                               uint32_t value);
 } tutti_device_ops;

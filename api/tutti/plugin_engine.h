@@ -179,6 +179,14 @@ typedef struct tutti_collectives_ops {
     /** The rank in the group of a member that the operation in flight waits for; -1: not known. Used in
      * messages only, after a deadline and in dumps. */
     int32_t (*waits_for)(tutti_team *team);
+
+    /* since minor 8; optional */
+    /** Writes UTF-8 about the engine on this host. `what` NULL: one line for `tutti info`, such as the library's version
+     * and file. Otherwise lines for `tutti explain`: how the engine would do that collective (its first part) in a
+     * group of what->size members on one host. It may start the engine for this, and take 5 s. Called in a process
+     * of its own. `host` is as for `engine`. */
+    void (*describe)(const tutti_host *host, void *host_self, const tutti_collective *what,
+                     char *ret_words, uint64_t capacity);
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---- */

@@ -16,7 +16,10 @@ extern "C" {
 enum {
     TUTTI_RECORD_UNEVEN = 1 << 0,  /* blocks of different sizes; `count` may be 0 then */
     TUTTI_RECORD_MESSAGE = 1 << 1, /* point to point */
-    TUTTI_RECORD_REFUSED = 1 << 2  /* a collective of a group that had failed: it was not begun */
+    TUTTI_RECORD_REFUSED = 1 << 2, /* a collective of a group that had failed: it was not begun */
+    TUTTI_RECORD_STAGED =
+        1 << 3 /* tensors of this member are on a device, and had copies in pinned host
+                                      memory; or its stream orders them there */
 };
 
 /* One call, as it was made and as it was carried. */

@@ -14,6 +14,9 @@ from . import runs
 
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'peers')
 FLAGS = ['-O3', '-D_GNU_SOURCE']
+# tutti's backends, and what peers use beside each. UCX takes shared memory between the ranks of a host.
+LINKS = {'shm': 'shm', 'tcp': 'tcp', 'ucx': 'shm', 'ucc': 'shm'}
+ENGINES = ('ucx', 'ucc')  # a build may be without them
 BUILD_S = 120
 
 
@@ -79,8 +82,15 @@ class Tutti(Program):
     name = label = 'tutti'
 
     def __init__(self, build):
+        self.build = build
         self.launcher = os.path.join(build, 'bin', 'tutti')
         self.path = os.path.join(build, 'bin', 'collectives_bench')
+
+    def files(self, backends):
+        """What a build must have."""
+        return [self.launcher, self.path,
+                *(os.path.join(self.build, 'lib', 'tutti', '0', f'libtutti-{backend}.so')
+                  for backend in backends if backend in ENGINES)]
 
     def column(self, backend):
         return f'tutti-{backend}'
@@ -125,7 +135,7 @@ class OpenMpi(Mpi):
     def options(self, backend):
         tcp = ['--mca', 'btl', 'tcp,self', '--mca', 'pml', 'ob1', '--mca', 'btl_tcp_if_include',
                'lo']
-        return ['--oversubscribe', '--bind-to', 'none', *(tcp if backend == 'tcp' else [])]
+        return ['--oversubscribe', '--bind-to', 'none', *(tcp if LINKS[backend] == 'tcp' else [])]
 
     def environment(self, backend):
         return {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
@@ -135,7 +145,7 @@ class Mpich(Mpi):
     name, label, packages = 'mpich', 'MPICH', 'mpich libmpich-dev'
 
     def left_out(self, backend, ranks):
-        if backend != 'shm':
+        if LINKS[backend] != 'shm':
             return 'its TCP is not measured'
         if ranks > len(os.sched_getaffinity(0)):
             return 'it never yields a CPU, and ranks outnumber CPUs'
@@ -194,7 +204,7 @@ class IntelMpi(Program):
             raise Absent('Intel MPI is left out: pip did not end within 900 s') from None
 
     def left_out(self, backend, ranks):
-        return None if backend == 'shm' else 'it does not start over TCP without its libfabric'
+        return None if LINKS[backend] == 'shm' else 'it does not start over TCP without its libfabric'
 
     def command(self, backend, ranks):
         return [os.path.join(self.folder, 'bin', 'mpiexec.hydra'), '-n', str(ranks), self.path]
@@ -228,7 +238,7 @@ class Gloo(StartedByTutti):
                       '-lpthread'], self.label)
 
     def left_out(self, backend, ranks):
-        return None if backend == 'tcp' else 'it has TCP only'
+        return None if LINKS[backend] == 'tcp' else 'it has TCP only'
 
 
 class Ucc(StartedByTutti):
@@ -247,6 +257,6 @@ class Ucc(StartedByTutti):
                       '-lucc'], self.label)
 
     def environment(self, backend):
-        transport = {'UCX_TLS': 'self,tcp', 'UCX_NET_DEVICES': 'lo'} if backend == 'tcp' else \
+        transport = {'UCX_TLS': 'self,tcp', 'UCX_NET_DEVICES': 'lo'} if LINKS[backend] == 'tcp' else \
             {'UCX_TLS': 'self,shm'}
         return {**transport, 'UCX_LOG_LEVEL': 'error'}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine as a program calls it without tutti: direct_mpi.c, direct_gloo.cc, direct_ucc.c. */
+/* An engine as a program calls it without tutti: direct_mpi.c, direct_gloo.cc, direct_ucx.c,
+ * direct_ucc.c. */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +11,8 @@
 extern "C" {
 #endif
 
-/* Sums in place; floats; an engine without messages has no send and recv; each returns when this member is done. */
+/* Sums in place; floats; each returns when this member is done. An engine without messages has no send and recv,
+ * one without collectives no all_reduce and broadcast. */
 struct direct {
     const char *form; /* "MPI_Iallreduce and MPI_Test" */
     void (*all_reduce)(float *data, size_t count);

@@ -225,8 +225,9 @@ int main(int argc, char **argv)
         forms[count++] = form;
     if (rank == 0)
         tell_head(forms, count, rounds);
-    const int operations = forms[1]->send ? OPERATIONS : MESSAGE;
-    for (int operation = 0; operation < operations; operation++)
+    const int first = forms[1]->all_reduce ? ALL_REDUCE : MESSAGE;
+    const int end = forms[1]->send ? OPERATIONS : MESSAGE;
+    for (int operation = first; operation < end; operation++)
         for (int i = 0; i < (own_sizes > 0 ? own_sizes : 4); i++)
             measure(forms, count, (enum operation)operation,
                     strtoull(own_sizes > 0 ? argv[2 + i] : default_sizes[i], NULL, 0), rounds);

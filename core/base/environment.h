@@ -61,6 +61,10 @@ enum environment_agreement {
     X(TUTTI_PEER_READS, "0 | 1", "1", ENV_MAY_DIFFER,                                              \
       "Whether ranks of a host that outnumber its CPUs read each other's memory "                  \
       "(process_vm_readv) in long collectives that reduce nothing. `0` on one rank is enough.")    \
+    X(TUTTI_PINNED_MIB, "<number>", "", ENV_MAY_DIFFER,                                            \
+      "How many MiB of pinned memory calls may use at once for tensors of one device. A call "     \
+      "that needs more waits "                                                                     \
+      "until others give some back. Not set: a quarter of the host's memory.")                     \
     X(TUTTI_PLUGIN_PATH, "<directory>:<directory>…", "", ENV_MAY_DIFFER,                           \
       "Directories that are searched for plugins first. Set-id programs ignore it.")               \
     X(TUTTI_PLUGIN_TRUST, "any", "", ENV_MAY_DIFFER,                                               \

@@ -142,15 +142,11 @@ tutti_status call_wait_for(struct call *call)
         engine_wait(&call->group->context->engine, &call->state, INT64_MAX);
         status = atomic_load_explicit(&call->state.status, memory_order_acquire);
     }
+    const tutti_status back = call->packed ? staged_put_back(call, status) : status;
     if (status) {
         error_give(status, &call->error);
         error_forget(&call->error);
+        return status;
     }
-    if (call->packed) {
-        const tutti_status back = staged_put_back(call, status);
-
-        if (back && !status)
-            return group_end_by_own(call->group, back);
-    }
-    return status;
+    return back ? group_end_by_own(call->group, back) : TUTTI_OK;
 }

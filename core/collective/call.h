@@ -45,6 +45,8 @@ static inline void *call_stream(const tutti_options *options)
 struct stand_ins {
     struct packed *first;
     void *stream;
+    int64_t timeout_ms; /* of the call; 0: the group's */
+    bool by_parts;      /* the operation works on a part of the tensor for each member at once */
 };
 
 /*
@@ -154,7 +156,10 @@ static inline struct collective collective_of(const char *function, enum operati
                                               int32_t op, int32_t root)
 {
     return (struct collective){.function = function,
-                               .fields = {.op = op, .root = root, .operation = (uint8_t)operation}};
+                               .fields = {.op = op, .root = root, .operation = (uint8_t)operation},
+                               .packed.by_parts = operation == OPERATION_ALL_REDUCE ||
+                                                  operation == OPERATION_REDUCE ||
+                                                  operation == OPERATION_REDUCE_SCATTER};
 }
 
 /* As call_check(), and what else of the options is the same for all collectives. */
@@ -166,6 +171,7 @@ static inline tutti_status collective_check(const struct tutti_group *group,
     if (!status && options) {
         c->waited = call_flags(options) & TUTTI_WAITS_NEXT;
         c->packed.stream = call_stream(options);
+        c->packed.timeout_ms = c->timeout_ms;
     }
     return status;
 }

@@ -108,6 +108,8 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     begun.stage = is_agreed(group, begun.announce) ? CALL_QUEUED : CALL_FAILING;
     note(group, c, &begun);
     enter(group, c, call, &begun);
+    if (call->packed)
+        record_staged(group, call);
     return TUTTI_OK;
 }
 

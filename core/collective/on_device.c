@@ -8,6 +8,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "collective/batch.h"
 #include "collective/call.h"
 #include "device/device.h"
 #include "progress/progress.h"
@@ -62,6 +63,79 @@ static tutti_status check_device(const struct tutti_group *group, struct device 
         what, tensor->device.id, type, group->name, device_name(device));
 }
 
+/* How a long tensor is used while the rest of it is on its way; an engine takes it as a whole. */
+static uint32_t parts_of(const struct tutti_group *group, const struct stand_ins *stand_ins)
+{
+    if (group->ways.native)
+        return 0;
+    return stand_ins->by_parts ? (uint32_t)group->size : 1;
+}
+
+/* Moves all groups until `ready` has an answer; `words`: of the time-out. */
+static tutti_status await(struct tutti_group *group, int64_t timeout_ms,
+                          tutti_status (*ready)(void *user), void *user, const char *words)
+{
+    const int64_t until_ns = clock_deadline_ms(timeout_ms);
+    tutti_status status;
+
+    while ((status = ready(user)) == TUTTI_ERR_NOT_READY) {
+        struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+
+        if (group_ended(group))
+            return group_verdict(group);
+        if (clock_now_ns() > until_ns)
+            return error_set(TUTTI_ERR_TIMEOUT, "timed out after %lld ms: %s",
+                             (long long)timeout_ms, words);
+        engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS / 10);
+    }
+    return status;
+}
+
+static tutti_status are_filled(void *list)
+{
+    return packed_fill(list);
+}
+
+tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
+                                  int64_t timeout_ms)
+{
+    return await(group, timeout_ms, are_filled, list,
+                 "earlier work on the stream of this rank's tensor is not done");
+}
+
+/* A stand-in that is made. */
+struct making {
+    struct device *device;
+    const struct device_tensor *tensor;
+    struct packed **list;
+    void **ret_data;
+};
+
+static tutti_status is_made(void *user)
+{
+    const struct making *m = user;
+
+    return device_stand_in(m->device, m->tensor, m->list, m->ret_data);
+}
+
+/* The stand-in of a tensor, once there is pinned memory for it. What a batch of this thread holds is not given back
+ * before its end, for which there would be no memory. */
+static tutti_status stand_in(struct tutti_group *group, struct making *making, int64_t timeout_ms)
+{
+    const tutti_status status = is_made(making);
+
+    if (status != TUTTI_ERR_NOT_READY)
+        return status;
+    if (batch_of(group))
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                         "%s: the calls of this batch, and others, use all the pinned memory that "
+                         "they may: make fewer in a batch, or set TUTTI_PINNED_MIB",
+                         making->tensor->what);
+    return await(group, timeout_ms, is_made, making,
+                 "calls that are not over use all the pinned memory that they may; "
+                 "TUTTI_PINNED_MIB raises that");
+}
+
 tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what,
                                 enum tensor_use use, struct stand_ins *stand_ins, void **ret_data)
@@ -70,7 +144,8 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     const bool pinned = given == TUTTI_DEVICE_CUDA_HOST;
     const bool managed = given == TUTTI_DEVICE_CUDA_MANAGED;
     const int32_t type = pinned ? TUTTI_DEVICE_CUDA : device_type_of(given);
-    struct device_tensor on_device = {tensor, size, what, use, stand_ins->stream};
+    struct device_tensor on_device = {
+        tensor, size, what, use, stand_ins->stream, parts_of(group, stand_ins)};
     struct device *device;
 
     if (pinned && !stand_ins->stream)
@@ -91,33 +166,12 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     if (status)
         return status;
     if (!pinned)
-        return device_stand_in(device, &on_device, &stand_ins->first, ret_data);
+        return stand_in(group, &(struct making){device, &on_device, &stand_ins->first, ret_data},
+                        stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms);
     status = device_await_stream(device, &on_device, &stand_ins->first);
     if (!status && !size->contiguous) /* it is packed here and now */
         status = call_await_stand_ins(group, stand_ins->first, group->timeout_ms);
     return status ? status : packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
-}
-
-tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
-                                  int64_t timeout_ms)
-{
-    const int64_t until_ns = clock_deadline_ms(timeout_ms);
-    tutti_status status;
-
-    while ((status = packed_fill(list)) == TUTTI_ERR_NOT_READY) {
-        struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
-
-        if (group_ended(group))
-            return group_verdict(group);
-        if (clock_now_ns() > until_ns)
-            return error_set(
-                TUTTI_ERR_TIMEOUT,
-                "timed out after %lld ms: earlier work on the stream of this rank's tensor is not "
-                "done",
-                (long long)timeout_ms);
-        engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS / 10);
-    }
-    return status;
 }
 
 tutti_status call_check_stand_ins(struct tutti_group *group, const struct stand_ins *stand_ins,

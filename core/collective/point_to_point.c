@@ -49,6 +49,7 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     if (!status && options) {
         m->waited = call_flags(options) & TUTTI_WAITS_NEXT;
         m->packed.stream = call_stream(options);
+        m->packed.timeout_ms = m->timeout_ms;
     }
     if (!status)
         status = check_peer(group, m);
@@ -82,6 +83,8 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         record_message(group, m->kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_RUNNING);
     call->in = call->out = (struct blocks){.base = m->data};
     call_list_append(&group->calls.messages, call);
+    if (call->packed)
+        record_staged(group, call);
     if (group->ways.wrappers && !wrappers_begin(group, call)) {
         call_fails(call);
         return TUTTI_OK;

@@ -21,7 +21,7 @@
 #include "base/codec.h"
 #include "base/error.h"
 
-enum { EVENTS_AT_ONCE = 32, LEAVE_FLUSH_MS = 200, UNREACHABLE_MS = 200 };
+enum { EVENTS_AT_ONCE = 32, LEAVE_FLUSH_MS = 200, UNREACHABLE_MS = 200, TELL_MS = 400 };
 
 tutti_status control_open(int rank, int size, const char *name, const int32_t *world_ranks,
                           const char *bind_address, struct control **ret_control)
@@ -316,12 +316,47 @@ static void dial_all(struct control *control, bool compares)
     }
 }
 
+/* Moves the plane until no connection is as `waits` says, or the time is over. */
+static void await_connections(struct control *control, bool (*waits)(const struct control_conn *c),
+                              int64_t ms)
+{
+    int64_t deadline = clock_deadline_ms(ms);
+
+    for (;;) {
+        bool any = false;
+
+        pthread_mutex_lock(&control->lock);
+        for (struct control_conn *c = control->connections; c; c = c->next)
+            any |= waits(c);
+        pthread_mutex_unlock(&control->lock);
+        if (!any || clock_now_ns() > deadline)
+            return;
+        struct epoll_event event;
+        (void)epoll_wait(control->epoll_fd, &event, 1, 5);
+        control_poll(control);
+    }
+}
+
+static bool is_dialed(const struct control_conn *c)
+{
+    return !c->closing && c->stage != CONN_OPEN && c->stage != CONN_FAREWELL;
+}
+
+/* A member that fixed the verdict for others has dialed them, and stays until they have answered: who heard that it
+ * left before it heard why would fix another one. */
+static void tell_verdict(struct control *control)
+{
+    if (control->has_fixed)
+        await_connections(control, is_dialed, TELL_MS);
+}
+
 void control_leave(struct control *control, const struct announce *last)
 {
     uint8_t body[CONTROL_LEAVE_BYTES];
     int parent = control_parent(control->rank);
 
     control_poll(control); /* a member that left before cannot pass anything on */
+    tell_verdict(control);
     pthread_mutex_lock(&control->lock);
     control->leaving = true;
     control->members[control->rank].last = *last;
@@ -396,24 +431,15 @@ bool control_has_proposed(struct control *control)
     return (control->proposal.status || control->expects_verdict) && !control->verdict.status;
 }
 
+static bool has_output(const struct control_conn *c)
+{
+    return !c->closing && c->out_at < c->out_size &&
+           (c->stage == CONN_OPEN || c->stage == CONN_FAREWELL);
+}
+
 void control_flush(struct control *control, int64_t ms)
 {
-    int64_t deadline = clock_deadline_ms(ms);
-
-    for (;;) {
-        bool pending = false;
-
-        pthread_mutex_lock(&control->lock);
-        for (struct control_conn *c = control->connections; c; c = c->next)
-            pending |= !c->closing && c->out_at < c->out_size &&
-                       (c->stage == CONN_OPEN || c->stage == CONN_FAREWELL);
-        pthread_mutex_unlock(&control->lock);
-        if (!pending || clock_now_ns() > deadline)
-            return;
-        struct epoll_event event;
-        (void)epoll_wait(control->epoll_fd, &event, 1, 5);
-        control_poll(control);
-    }
+    await_connections(control, has_output, ms);
 }
 
 void control_await_verdict(struct control *control, int64_t ms)

@@ -187,6 +187,7 @@ struct control {
     int64_t fix_at_ns;           /* I fix then; 0: not me or nothing to fix */
     int64_t pass_over_at_ns;     /* the fixer is passed over then; 0: none asked */
     int fixer;                   /* the rank that was asked, -1: none */
+    bool has_fixed;              /* I have fixed the verdict and dialed the others to tell it */
 };
 
 /* Binds the listener to `bind_address` (numeric). `world_ranks`, of [size]: what the members are

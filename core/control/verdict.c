@@ -187,7 +187,8 @@ static void fix(struct control *control)
         judge_timeouts(control, &verdict);
     else if (verdict.status == TUTTI_ERR_MISMATCH)
         sides_tell(control, &verdict);
-    if (control->rank)
+    control->has_fixed = control->rank > 0;
+    if (control->has_fixed)
         for (int r = 0; r < control->size; r++)
             if (r != control->rank && !member_is_gone(&control->members[r]))
                 (void)control_dial(control, r);

@@ -75,7 +75,7 @@ tutti_status device_parse(const char *source, const char *words, struct device_c
                          "%s=%.*s: no device begins with that; write «cuda:1», or «cuda» for the "
                          "device with the number of the local rank",
                          source, TEXT_CUT(words, 64));
-    if (words[name] && text_number(words + name + 1, 0, DEVICES_MAX - 1, &number))
+    if (words[name] && !text_number(words + name + 1, 0, DEVICES_MAX - 1, &number))
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%s=%.*s: a number from 0 to %d must follow the ':'", source,
                          TEXT_CUT(words, 64), DEVICES_MAX - 1);
@@ -174,8 +174,11 @@ static tutti_status attach(const struct maker *maker, int32_t number, struct dev
     device->info.struct_size = sizeof device->info;
     snprintf(device->name, sizeof device->name, "%s:%d", maker->name, number);
     pthread_mutex_init(&device->lock, NULL);
+    tutti_status status = pinned_most(&device->most_bytes);
+    if (status)
+        return status;
     const uint64_t errors = error_number();
-    tutti_status status = maker->ops->device(maker->driver, number, &device->info);
+    status = maker->ops->device(maker->driver, number, &device->info);
     if (!status)
         status = maker->ops->attach(maker->driver, number, &device->accelerator);
     if (!status)

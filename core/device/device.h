@@ -63,9 +63,12 @@ struct device_tensor {
     const char *what; /* "the tensor" */
     enum tensor_use use;
     void *stream; /* of the caller */
+    uint32_t
+        parts; /* in which operations work at once (pieces_cut()); 0: the operation takes all of it as a whole */
 };
 
-/* Adds it to the list: what the operation reads is on its way, behind what lies on the stream. May block. */
+/* Adds it to the list: what the operation reads is on its way, behind what lies on the stream. NOT_READY, without a
+ * message: calls use as much pinned memory as they may (TUTTI_PINNED_MIB), and nothing was done. May block. */
 tutti_status device_stand_in(struct device *device, const struct device_tensor *tensor,
                              struct packed **list, void **ret_data);
 /* The same for pinned host memory, which needs no copy: the operation waits for what lies on the stream. */

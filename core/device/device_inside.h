@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "device/device.h"
+#include "tensor/pieces.h"
 
 enum {
     PINNED_CLASSES = 48, /* of sizes, each twice the one before */
@@ -20,6 +21,7 @@ struct pinned {
     void *memory;
     int size_class;
     tutti_device_event *event; /* behind what a stream still does with the memory */
+    tutti_device_event *piece_events[PIECES_MAX]; /* NULL: not needed yet; from the first one on */
 };
 
 struct device {
@@ -37,7 +39,8 @@ struct device {
     struct pinned *idle[PINNED_CLASSES];
     struct pinned *pending,
         **last_pending; /* given back while a stream may still use them; in that order */
-    uint64_t idle_bytes;
+    uint64_t idle_bytes, used_bytes,
+        most_bytes;            /* idle ones; all others, and how much these may be */
     struct device_word *words; /* open ones */
     int words_taken;           /* that streams may wait on */
 };
@@ -46,8 +49,12 @@ const tutti_device_ops *device_ops(const struct device *device);
 
 /* ---- pinned.c ---- */
 
-/* May block. */
+/* How much the calls of this process may use at once for one device: TUTTI_PINNED_MIB. */
+tutti_status pinned_most(uint64_t *ret_bytes);
+/* NOT_READY, without a message: others use so much that they have to give some back first. May block. */
 tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **ret_pinned);
+/* Makes events for so many pieces. */
+tutti_status pinned_piece_events(struct device *device, struct pinned *pinned, uint32_t count);
 /* `used`: a stream may still use it, until its event has passed. */
 void pinned_give(struct device *device, struct pinned *pinned, bool used);
 /* Frees idle memory down to PINNED_IDLE_BYTES. May block. */

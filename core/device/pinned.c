@@ -7,12 +7,17 @@
  * So memory is given back with an event, and taken again when that has passed. Only the thread that takes memory frees
  * what there is too much of, since freeing blocks. It does so only while no stream waits for a word of ours: drivers do
  * not free pinned memory before all such waits are over, and this thread may be the one that ends them.
+ *
+ * What is not idle has a bound, since pinned memory is the host's own and is never swapped. Memory that reaches it is
+ * not given; the caller waits, and may not. The smallest class is always given: it serves events, too.
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "device/device_inside.h"
 
 static uint64_t class_bytes(int size_class)
@@ -29,12 +34,33 @@ static int class_of(uint64_t bytes)
     return size_class;
 }
 
+tutti_status pinned_most(uint64_t *ret_bytes)
+{
+    enum { HOST_SHARE = 4, MIB_MAX = 1 << 30 };
+    const char *variable = getenv("TUTTI_PINNED_MIB");
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    int64_t mib = 0;
+
+    if (!variable || !*variable) {
+        *ret_bytes =
+            pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page / HOST_SHARE : UINT64_MAX;
+        return TUTTI_OK;
+    }
+    if (!text_number(variable, 1, MIB_MAX, &mib))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "TUTTI_PINNED_MIB=%.*s: use a number of MiB, 1 to %d",
+                         TEXT_CUT(variable, 64), MIB_MAX);
+    *ret_bytes = (uint64_t)mib << 20;
+    return TUTTI_OK;
+}
+
 /* Under the device's lock, here and below. */
 static void put_idle(struct device *device, struct pinned *pinned)
 {
     pinned->next = device->idle[pinned->size_class];
     device->idle[pinned->size_class] = pinned;
     device->idle_bytes += class_bytes(pinned->size_class);
+    device->used_bytes -= class_bytes(pinned->size_class);
 }
 
 /* Makes idle what streams no longer use. A device that has failed says so of each event: its memory is not used
@@ -56,21 +82,36 @@ static void collect(struct device *device)
     device->last_pending = at;
 }
 
-static struct pinned *take_idle(struct device *device, int size_class)
+/* Counts memory of the class as used, and takes it if there is some; NULL: it is to be made. */
+static tutti_status take_idle(struct device *device, int size_class, struct pinned **ret_pinned)
 {
+    const uint64_t bytes = class_bytes(size_class);
     LOCK_SCOPE(&device->lock);
+
     if (device->pending)
         collect(device);
-    struct pinned *pinned = device->idle[size_class];
-    if (pinned) {
-        device->idle[size_class] = pinned->next;
-        device->idle_bytes -= class_bytes(size_class);
+    if (size_class && (device->used_bytes > device->most_bytes ||
+                       bytes > device->most_bytes - device->used_bytes))
+        return TUTTI_ERR_NOT_READY;
+    device->used_bytes += bytes;
+    *ret_pinned = device->idle[size_class];
+    if (*ret_pinned) {
+        device->idle[size_class] = (*ret_pinned)->next;
+        device->idle_bytes -= bytes;
     }
-    return pinned;
+    return TUTTI_OK;
+}
+
+static void uncount(struct device *device, int size_class)
+{
+    LOCK_SCOPE(&device->lock);
+    device->used_bytes -= class_bytes(size_class);
 }
 
 static void free_pinned(struct device *device, struct pinned *pinned)
 {
+    for (int i = 0; i < PIECES_MAX && pinned->piece_events[i]; i++)
+        device_ops(device)->event_free(pinned->piece_events[i]);
     device_ops(device)->event_free(pinned->event);
     device_ops(device)->release(device->accelerator, TUTTI_MEMORY_PINNED, pinned->memory);
     free(pinned);
@@ -140,13 +181,34 @@ tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **
                          "a tensor of %s has %" PRIu64
                          " bytes, for which there is no pinned memory",
                          device->name, bytes);
-    struct pinned *pinned = take_idle(device, size_class);
-    if (pinned) {
-        *ret_pinned = pinned;
-        return TUTTI_OK;
+    if (size_class && class_bytes(size_class) > device->most_bytes)
+        return error_set(TUTTI_ERR_NO_MEMORY,
+                         "a tensor of %s with %" PRIu64 " bytes takes %" PRIu64
+                         " MiB of pinned memory, more than calls may use: "
+                         "TUTTI_PINNED_MIB raises that, or reduce it in parts",
+                         device->name, bytes, class_bytes(size_class) >> 20);
+    struct pinned *pinned = NULL;
+    tutti_status status = take_idle(device, size_class, &pinned);
+    if (!status && !pinned) {
+        pinned_trim(device);
+        status = make(device, size_class, &pinned);
+        if (status)
+            uncount(device, size_class);
     }
-    pinned_trim(device);
-    return make(device, size_class, ret_pinned);
+    if (!status)
+        *ret_pinned = pinned;
+    return status;
+}
+
+tutti_status pinned_piece_events(struct device *device, struct pinned *pinned, uint32_t count)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t i = 0; i < count && !status; i++)
+        if (!pinned->piece_events[i])
+            status =
+                device_ops(device)->event_create(device->accelerator, &pinned->piece_events[i]);
+    return status;
 }
 
 void pinned_give(struct device *device, struct pinned *pinned, bool used)

@@ -10,7 +10,11 @@
  * work the engine copies back by a stream of the device's own, which waits for nothing but copies, so that
  * no stream of the program can hold it up: a stream may wait for the very work.
  *
- * Invariant: the event of a stand-in's memory is behind all that any stream does with the memory.
+ * A long tensor is copied in pieces (tensor/pieces.h), with an event behind each on the way to the host. Pieces go back
+ * while the operation runs, by the device's own stream, since any thread may move the operation; the call's stream then
+ * waits for an event behind them.
+ *
+ * Invariant: when the stand-in ends, the event of its memory is behind all that any stream does with the memory.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -24,7 +28,7 @@ struct stand_in {
     struct device *device;
     struct pinned *pinned; /* where the elements are; of an event alone: memory that is not used */
     void *stream;
-    void *first; /* contiguous: the tensor's first byte */
+    unsigned char *first; /* contiguous: the tensor's first byte */
     uint64_t bytes;
     bool is_used;            /* work with the memory was put on a stream */
     bool is_coming;          /* the copy back was begun by bring_back() */
@@ -42,27 +46,86 @@ static tutti_status record(struct stand_in *s, void *stream)
     return device_ops(s->device)->event_record(s->pinned->event, stream);
 }
 
-/* Puts the copy to pinned memory on the stream. */
-static tutti_status fetch(struct stand_in *s)
+/* Puts the copy of bytes [begin, end) to pinned memory on the stream. */
+static tutti_status fetch(const struct stand_in *s, uint64_t begin, uint64_t end)
 {
     const tutti_device_ops *ops = device_ops(s->device);
+    unsigned char *to = (unsigned char *)s->pinned->memory + begin;
 
-    return s->view ? ops->pack(s->device->accelerator, s->stream, s->pinned->memory, s->view, 0,
-                               s->bytes / s->view->element_bytes)
-                   : ops->copy(s->device->accelerator, s->stream, s->pinned->memory, s->first,
-                               s->bytes);
+    if (!s->view)
+        return ops->copy(s->device->accelerator, s->stream, to, s->first + begin, end - begin);
+    return ops->pack(s->device->accelerator, s->stream, to, s->view, begin / s->view->element_bytes,
+                     (end - begin) / s->view->element_bytes);
+}
+
+/* Puts the copy of [begin, end) from pinned memory on a stream. */
+static tutti_status copy_back(const struct stand_in *s, void *stream, uint64_t begin, uint64_t end)
+{
+    const tutti_device_ops *ops = device_ops(s->device);
+    const unsigned char *from = (const unsigned char *)s->pinned->memory + begin;
+
+    if (!s->view)
+        return ops->copy(s->device->accelerator, stream, s->first + begin, from, end - begin);
+    return ops->unpack(s->device->accelerator, stream, s->view, from,
+                       begin / s->view->element_bytes, (end - begin) / s->view->element_bytes);
 }
 
 static tutti_status return_by(struct stand_in *s, void *stream)
 {
-    const tutti_device_ops *ops = device_ops(s->device);
-    tutti_status status =
-        s->view ? ops->unpack(s->device->accelerator, stream, s->view, s->pinned->memory, 0,
-                              s->bytes / s->view->element_bytes)
-                : ops->copy(s->device->accelerator, stream, s->first, s->pinned->memory, s->bytes);
+    const tutti_status status = copy_back(s, stream, 0, s->bytes);
 
     return status ? status : record(s, stream);
 }
+
+/* ---- pieces ---- */
+
+static tutti_status piece_filled(struct packed *packed, uint32_t index)
+{
+    const struct stand_in *s = stand_in_of(packed);
+
+    return device_ops(s->device)->event_query(s->pinned->piece_events[index]);
+}
+
+static tutti_status give_piece(struct packed *packed, uint32_t index)
+{
+    struct stand_in *s = stand_in_of(packed);
+    const struct piece *piece = &packed->pieces->piece[index];
+
+    return copy_back(s, s->device->out, piece->begin, piece->end);
+}
+
+/* The event of the memory passes after the copies to the host, which are on another stream, too. */
+static tutti_status give_rest(struct packed *packed, bool all)
+{
+    struct stand_in *s = stand_in_of(packed);
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t i = 0; all && i < packed->pieces->count && !status; i++)
+        if (!packed->pieces->piece[i].is_back)
+            status = give_piece(packed, i);
+    if (!status)
+        status = device_ops(s->device)->event_wait(s->pinned->event, s->device->accelerator,
+                                                   s->device->out);
+    if (!status)
+        status = record(s, s->device->out);
+    s->is_coming = !status;
+    return status;
+}
+
+static tutti_status fetch_pieces(struct stand_in *s)
+{
+    const struct pieces *pieces = s->packed.pieces;
+    tutti_status status = pinned_piece_events(s->device, s->pinned, pieces->count);
+
+    for (uint32_t i = 0; i < pieces->count && !status; i++) {
+        status = fetch(s, pieces->piece[i].begin, pieces->piece[i].end);
+        if (!status)
+            status = device_ops(s->device)->event_record(s->pinned->piece_events[i], s->stream);
+    }
+    return status;
+}
+
+/* ---- what a call asks of its stand-ins ---- */
 
 static tutti_status filled(struct packed *packed)
 {
@@ -73,7 +136,14 @@ static tutti_status put_back(struct packed *packed)
 {
     struct stand_in *s = stand_in_of(packed);
 
-    return s->bytes ? return_by(s, s->stream) : TUTTI_OK;
+    if (!s->bytes)
+        return TUTTI_OK;
+    if (!packed->pieces || !packed->pieces->back)
+        return return_by(s, s->stream);
+    const tutti_status status = s->is_coming ? TUTTI_OK : give_rest(packed, true);
+    return status ? status
+                  : device_ops(s->device)->event_wait(s->pinned->event, s->device->accelerator,
+                                                      s->stream);
 }
 
 static tutti_status bring_back(struct packed *packed)
@@ -85,7 +155,9 @@ static tutti_status bring_back(struct packed *packed)
     if (!s->is_coming) {
         tutti_status status = packed->is_filled ? TUTTI_OK : filled(packed);
 
-        if (!status)
+        if (!status && packed->pieces && packed->pieces->back)
+            status = give_rest(packed, true);
+        else if (!status)
             status = return_by(s, s->device->out);
         s->is_coming = !status;
         return status ? status : TUTTI_ERR_NOT_READY;
@@ -98,11 +170,17 @@ static void stand_in_free(struct packed *packed)
     struct stand_in *s = stand_in_of(packed);
 
     pinned_give(s->device, s->pinned, s->is_used);
+    free(packed->pieces);
     free(s);
 }
 
-static const struct packed_staging staging = {
-    .filled = filled, .put_back = put_back, .bring_back = bring_back, .free = stand_in_free};
+static const struct packed_staging staging = {.filled = filled,
+                                              .put_back = put_back,
+                                              .bring_back = bring_back,
+                                              .free = stand_in_free,
+                                              .piece_filled = piece_filled,
+                                              .give_piece = give_piece,
+                                              .give_rest = give_rest};
 
 static void describe(const struct tensor_view *view, tutti_device_view *ret_view)
 {
@@ -129,21 +207,34 @@ static tutti_status make(struct device *device, const struct device_tensor *tens
     tutti_status status = pinned_take(device, bytes, &s->pinned);
     if (status) {
         free(s);
-        (void)error_prefix("%s", tensor->what);
-        return status;
+        return status == TUTTI_ERR_NOT_READY ? status : error_prefix("%s", tensor->what);
     }
     s->packed.staging = &staging;
     s->packed.use = tensor->use;
     s->device = device;
     s->stream = tensor->stream;
     s->bytes = bytes;
-    s->first = (char *)tensor->tensor->data + tensor->tensor->byte_offset;
+    s->first = (unsigned char *)tensor->tensor->data + tensor->tensor->byte_offset;
     if (view) {
         s->view = (tutti_device_view *)(s + 1);
         describe(view, s->view);
     }
     *ret_stand_in = s;
     return TUTTI_OK;
+}
+
+/* Cuts a long one. Without memory for that it stays whole. */
+static void cut(struct stand_in *s, uint32_t parts)
+{
+    struct pieces *pieces =
+        parts && s->bytes >= 2 * (uint64_t)PIECE_BYTES_MIN ? malloc(sizeof *pieces) : NULL;
+
+    if (pieces && pieces_cut(pieces, s->bytes, parts)) {
+        pieces->memory = s->pinned->memory;
+        s->packed.pieces = pieces;
+    } else {
+        free(pieces);
+    }
 }
 
 /* Begins the copy that the operation reads, and adds the stand-in to the list. */
@@ -153,7 +244,7 @@ static tutti_status begin(struct stand_in *s, struct packed **list)
 
     if (s->packed.use & TENSOR_READ && s->bytes) {
         s->is_used = true;
-        status = fetch(s);
+        status = s->packed.pieces ? fetch_pieces(s) : fetch(s, 0, s->bytes);
     }
     if (!status)
         status = record(s, s->stream);
@@ -198,6 +289,7 @@ tutti_status device_stand_in(struct device *device, const struct device_tensor *
     if (!s) /* then `status` says why */
         return status;
     void *data = s->pinned->memory;
+    cut(s, tensor->parts);
     status = begin(s, list);
     if (!status)
         *ret_data = tensor->size->bytes ? data : NULL;
@@ -216,7 +308,7 @@ tutti_status device_await_stream(struct device *device, const struct device_tens
 tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to)
 {
     struct packed *list = NULL;
-    void *data;
+    void *data = NULL;
     tutti_status status = device_stand_in(device, tensor, &list, &data);
 
     if (status)

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "device/device.h"
 #include "group/groups.h"
 #include "progress/progress.h"
 
@@ -133,6 +134,8 @@ static void write_record(struct json *json, const struct tutti_group *group,
         json_bool(json, "uneven", true);
     if (record->flags & TUTTI_RECORD_REFUSED)
         json_bool(json, "refused", true);
+    if (record->flags & TUTTI_RECORD_STAGED)
+        json_bool(json, "staged", true);
     json_uint(json, "count", record->count);
     json_uint(json, "bytes", record->bytes);
     if (record->dtype)
@@ -176,7 +179,10 @@ static void write_wait(struct json *json, const struct tutti_group *group, const
     int count = group_missing_local(group, call, -1, missing, MISSING_MAX);
 
     json_begin_object(json, "waits_for");
-    json_string(json, "what", held ? "wrapper" : kinds[waiting.kind]);
+    json_string(json, "what",
+                held                 ? "wrapper"
+                : staged_waits(call) ? "stream"
+                                     : kinds[waiting.kind]);
     json_int(json, "rank", waiting.rank);
     json_begin_array(json, "not_called");
     for (int i = 0; i < count; i++)
@@ -239,6 +245,9 @@ static void write_group(struct json *json, struct tutti_group *group, int64_t no
     json_int(json, "rank", group->rank);
     json_int(json, "size", group->size);
     json_string(json, "backend", group->backend);
+    const struct device *device = atomic_load(&group->device);
+    if (device)
+        json_string(json, "device", device_name(device));
     write_members(json, group);
     json_string(json, "state", verdict ? "failed" : "ready");
     if (verdict) {

@@ -72,6 +72,10 @@ struct call {
     /* Copies of its tensors that are not C-contiguous, or not in host memory; unpacked and freed before it is
      * complete. Of a blocking call with tensors on devices its own thread ends them. */
     struct packed *packed;
+    /* Of a call with stand-ins: staged.c. */
+    bool in_pieces;       /* long ones come and go while its schedule runs */
+    bool starves;         /* its next step needs a piece that has not come */
+    tutti_status outcome; /* of a work whose operation is over, and copies to devices are not */
 
     struct kept_error error; /* blocking: for the thread that waits */
 

@@ -6,7 +6,9 @@
 
 #include <tutti/plugin.h>
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "plugin/about.h"
 #include "plugin/host.h"
 #include "plugin/known.h"
@@ -64,6 +66,27 @@ tutti_status carriers_find(const struct backend_choice *choice, struct carriers 
     if (!status)
         *ret_carriers = carriers;
     return status;
+}
+
+bool carriers_take_fabric(struct carriers *carriers, char ret_rule[CARRIERS_WORDS_MAX])
+{
+    const bool encrypts = environment_encrypts() != ENVIRONMENT_PLAIN;
+    const tutti_plugin *plugin;
+    tutti_status status = encrypts ? TUTTI_OK : plugin_find(known_auto_fabric, &plugin);
+    const bool has = !encrypts && !status && plugin_has_fabric(plugin);
+    struct text rule = text_in(ret_rule, CARRIERS_WORDS_MAX);
+
+    text_add(&rule,
+             "auto uses %s between hosts if every member has a device for it that is no plain "
+             "socket, ",
+             known_auto_fabric);
+    if (encrypts)
+        text_add(&rule, "and not with TUTTI_TLS");
+    else if (status)
+        text_add(&rule, "and its plugin is not here");
+    else
+        text_add(&rule, has ? "as this host has" : "and this host has none");
+    return has && !find(known_auto_fabric, &carriers->each[BACKEND_REMOTE]);
 }
 
 /* The engine that reaches all members; NULL: there is none. */

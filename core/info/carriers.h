@@ -25,6 +25,11 @@ struct carriers {
  * none: what its two can do is known. */
 tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers);
 
+/* Of `auto` between hosts: the backend that needs a device on every member carries the messages if this host has
+ * one, as if the others were like it. Returns whether, and the rule that decides, for a message. May load the library. */
+enum { CARRIERS_WORDS_MAX = 256 };
+bool carriers_take_fabric(struct carriers *carriers, char ret_rule[CARRIERS_WORDS_MAX]);
+
 /* The facts for plans of a group with these carriers. If they do not reach all members,
  * `messages` is false. `ret_native` has to live as long. */
 struct group_facts carriers_facts(const struct carriers *carriers, const struct layout *layout,

@@ -20,9 +20,10 @@
 #include "dispatch/dispatch.h"
 #include "dispatch/tuning.h"
 #include "info/carriers.h"
+#include "plugin/known.h"
 #include "reduce/reduce.h"
 
-enum { MEMBERS_MAX = 65535, REASON_MAX = 256 };
+enum { MEMBERS_MAX = 65535, REASON_MAX = 256, ENGINE_MAX = 4096 };
 
 /* Its schedule has some million steps; beyond, only memory would be measured. */
 static const uint64_t bytes_max = UINT64_C(64) << 30;
@@ -35,6 +36,8 @@ struct question {
     uint32_t element_bytes;
     uint64_t bytes; /* of the vector, or of each block */
     bool message;
+    bool asks_engine;
+    bool on_device; /* the tensors are */
 };
 
 /* "all_gather", "all_gather_v", "send". */
@@ -104,6 +107,18 @@ static uint64_t counted(const struct call_fields *fields, uint64_t count, int me
     return operation_shares_sizes(fields->operation) ? count * (uint64_t)members : 0;
 }
 
+static tutti_status parse_device(const char *device, bool *ret_on_device)
+{
+    const bool on_host = !device || !strcmp(device, "cpu");
+
+    if (!on_host && !known_device_type(device, strlen(device)))
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "device '%s': tensors lie in host memory, \"cpu\", or on \"cuda\"",
+                         device);
+    *ret_on_device = !on_host;
+    return TUTTI_OK;
+}
+
 static tutti_status parse_question(const tutti_explain_query *query, struct question *ret_question)
 {
     const tutti_dtype dtype = query->dtype ? query->dtype : TUTTI_F32;
@@ -114,6 +129,8 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
     struct call_fields *fields = &question.fields;
     tutti_status status = parse_operation(query->operation, &question);
 
+    if (!status)
+        status = parse_device(query->device, &question.on_device);
     if (status)
         return status;
     if (!size)
@@ -122,15 +139,19 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%llu bytes: give at most 64 GiB of whole %s elements",
                          (unsigned long long)query->bytes, tutti_dtype_name(dtype));
-    if (query->flags & ~TUTTI_FIXED_ORDER)
-        return error_set(TUTTI_ERR_UNSUPPORTED, "flags 0x%x: only TUTTI_FIXED_ORDER is known",
+    if (query->flags & ~(TUTTI_FIXED_ORDER | TUTTI_EXPLAIN_ENGINE))
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "flags 0x%x: only TUTTI_FIXED_ORDER and TUTTI_EXPLAIN_ENGINE are known",
                          query->flags);
+    question.asks_engine = query->flags & TUTTI_EXPLAIN_ENGINE;
     if (query->root < 0 || query->root >= query->members)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "rank %d is not in a group of %d: ranks are 0 to %d", query->root,
                          query->members, query->members - 1);
-    if (!question.message && !operation_moves(fields->operation))
+    if (!question.message && !operation_moves(fields->operation)) {
         question.bytes = 0;
+        question.on_device = false;
+    }
     fields->count = counted(fields, question.bytes / size, query->members);
     if (question.message || operation_has_root(fields->operation))
         fields->root = query->root;
@@ -147,6 +168,12 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
 }
 
 /* ---- the answer ---- */
+
+/* No provider moves the memory of devices. */
+static const char *staging_of(const struct question *question)
+{
+    return question->on_device ? "pinned host memory" : NULL;
+}
 
 static tutti_status count_steps(const struct group_facts *facts,
                                 const struct plan_candidate *candidate,
@@ -201,6 +228,21 @@ static void say_reason(const struct group_facts *facts, const struct plan_candid
         text_add(&words, " (%s)", buffer);
 }
 
+/* What the engine says of a call that it does as a whole; "": nothing. */
+static void ask_engine(const struct group_facts *facts, const struct plan_candidate *candidate,
+                       const struct question *question, char ret_lines[ENGINE_MAX])
+{
+    const struct native_facts *native = facts->native;
+    const tutti_collective what =
+        plan_describe(&question->fields, facts->layout->size, question->element_bytes);
+
+    *ret_lines = 0;
+    if (question->asks_engine && candidate->chosen &&
+        candidate->plan.algorithm->kind == ALGORITHM_NATIVE && native &&
+        TUTTI_HAS(native->ops, describe))
+        native->ops->describe(native->host, native->host_self, &what, ret_lines, ENGINE_MAX);
+}
+
 static tutti_status explain_collective(const struct group_facts *facts,
                                        const struct backend_rule *rule,
                                        const struct question *question, tutti_explain_fn fn,
@@ -215,21 +257,34 @@ static tutti_status explain_collective(const struct group_facts *facts,
                                             question->bytes, candidates);
 
     for (int i = 0; i < count && status == TUTTI_OK; i++) {
-        char reason[REASON_MAX];
+        char reason[REASON_MAX], engine[ENGINE_MAX];
         tutti_explain_row row = {.provider = candidates[i].plan.provider,
                                  .algorithm = candidates[i].plan.algorithm->name,
                                  .reason = reason,
                                  .estimated_us = candidates[i].estimated_us,
                                  .chosen = candidates[i].chosen,
-                                 .rule = rule ? rule->words : NULL};
+                                 .rule = rule ? rule->words : NULL,
+                                 .staging = staging_of(question)};
 
         say_reason(facts, &candidates[i], &candidates[0], reason);
+        ask_engine(facts, &candidates[i], question, engine);
+        if (*engine)
+            row.engine = engine;
         status = count_steps(facts, &candidates[i], question, &sched, &row.steps);
         if (status == TUTTI_OK)
             fn(&row, user);
     }
     schedule_free(&sched);
     return status;
+}
+
+/* What `auto` decides between hosts, in a row about the backend that it does not use there. */
+static void explain_fabric(bool taken, const char *rule, tutti_explain_fn fn, void *user)
+{
+    fn(&(tutti_explain_row){.provider = taken ? known_auto_remote : known_auto_fabric,
+                            .algorithm = "message",
+                            .reason = rule},
+       user);
 }
 
 /* A message between member 0 and the one that is named goes the one way that leads there. */
@@ -248,7 +303,8 @@ static void explain_message(const struct carriers *carriers, const struct backen
         fn(&(tutti_explain_row){.provider = "self",
                                 .algorithm = "message",
                                 .reason = "a message to the own rank uses no transport",
-                                .chosen = 1},
+                                .chosen = 1,
+                                .staging = staging_of(question)},
            user);
         return;
     }
@@ -259,13 +315,15 @@ static void explain_message(const struct carriers *carriers, const struct backen
                                                        : "carries messages between hosts",
                             .estimated_us = model_us(model_message(carrier->cost, question->bytes)),
                             .chosen = 1,
-                            .rule = rule ? rule->words : NULL},
+                            .rule = rule ? rule->words : NULL,
+                            .staging = staging_of(question)},
        user);
     if (strcmp(other->name, carrier->name))
         fn(&(tutti_explain_row){.provider = other->name,
                                 .algorithm = "message",
                                 .reason = is_local ? "only for members on other hosts"
-                                                   : "only for members on the same host"},
+                                                   : "only for members on the same host",
+                                .staging = staging_of(question)},
            user);
 }
 
@@ -286,6 +344,26 @@ static tutti_status make_layout(const tutti_explain_query *query,
     return status;
 }
 
+static tutti_status explain(const struct backend_choice *choice, const struct carriers *carriers,
+                            const struct layout *layout, const struct question *question,
+                            tutti_explain_fn fn, void *user)
+{
+    const struct backend_rule *rule = backend_rule_of(
+        choice, &question->fields, question->fields.count * question->element_bytes);
+    struct native_facts native;
+    struct group_facts facts;
+
+    if (question->message) {
+        explain_message(carriers, backend_rule_of_messages(choice), layout, question, fn, user);
+        return TUTTI_OK;
+    }
+    facts = choice->rule_count && layout->size > 1
+                ? carriers_rule_facts(carriers, choice, rule, layout, &native)
+                : carriers_facts(carriers, layout, &native);
+    facts.crowded = facts.mapped && layout->size > cpu_usable();
+    return explain_collective(&facts, layout->size > 1 ? rule : NULL, question, fn, user);
+}
+
 tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn, void *user)
 {
     tutti_explain_query q;
@@ -294,6 +372,7 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     struct question question;
     struct thresholds thresholds;
     struct layout layout;
+    char fabric_rule[CARRIERS_WORDS_MAX];
     tutti_status status;
 
     if (!query || !fn)
@@ -311,22 +390,16 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     if (status)
         return error_named(status);
     status = parse_question(&q, &question);
+    const bool asks_fabric = choice.is_auto && layout.hosts > 1;
+    const bool fabric = asks_fabric && carriers_take_fabric(&carriers, fabric_rule);
+    if (status == TUTTI_OK && question.on_device && choice.by_device)
+        question.fields.flags |= CALL_ON_DEVICE;
     if (status == TUTTI_OK)
         status = carriers_check_hosts(&carriers, &choice, &layout);
-    if (status == TUTTI_OK && question.message)
-        explain_message(&carriers, backend_rule_of_messages(&choice), &layout, &question, fn, user);
-    else if (status == TUTTI_OK) {
-        const struct backend_rule *rule = backend_rule_of(
-            &choice, &question.fields, question.fields.count * question.element_bytes);
-        struct native_facts native;
-        struct group_facts facts =
-            choice.rule_count && layout.size > 1
-                ? carriers_rule_facts(&carriers, &choice, rule, &layout, &native)
-                : carriers_facts(&carriers, &layout, &native);
-
-        facts.crowded = facts.mapped && layout.size > cpu_usable();
-        status = explain_collective(&facts, layout.size > 1 ? rule : NULL, &question, fn, user);
-    }
+    if (status == TUTTI_OK)
+        status = explain(&choice, &carriers, &layout, &question, fn, user);
+    if (status == TUTTI_OK && asks_fabric)
+        explain_fabric(fabric, fabric_rule, fn, user);
     layout_free(&layout);
     return error_named(status);
 }

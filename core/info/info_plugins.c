@@ -52,13 +52,17 @@ static bool lacks_engine(const tutti_plugin *plugin)
     return plugin_engine(plugin, &version) == TUTTI_ERR_PLUGIN;
 }
 
-/* What a transport tells of the library behind it; nothing where a device provider has told. */
+/* What a transport or an engine tells of the library behind it; nothing where a device provider has told. */
 static void describe(const tutti_plugin *plugin, char ret_line[INFO_DEVICES_TEXT])
 {
     const tutti_transport_ops *ops = plugin_transport(plugin);
+    const tutti_collectives_ops *engine = plugin_collectives(plugin);
+    void *self = host_self_of(plugin->name);
 
     if (!*ret_line && ops && TUTTI_HAS(ops, describe))
-        ops->describe(&host_bare, host_self_of(plugin->name), ret_line, INFO_DEVICES_TEXT);
+        ops->describe(&host_bare, self, ret_line, INFO_DEVICES_TEXT);
+    if (!*ret_line && engine && TUTTI_HAS(engine, describe))
+        engine->describe(&host_bare, self, NULL, ret_line, INFO_DEVICES_TEXT);
 }
 
 /* `probes`: a plugin without its engine or driver is not ready. */

@@ -39,8 +39,8 @@ static void adopt_published(struct local_peers *local)
         verdict_adopt(local->control, &verdict, NULL);
 }
 
-/* A verdict that it published before it left is heard first: whoever is told of the leave message by this member
- * must know why it left. */
+/* A local peer may have published a verdict before it left. Members that this one tells of the leave message must
+ * know that verdict first. */
 static void note_leave(struct local_peers *local, int index)
 {
     struct control_member *member = &local->control->members[local->peers[index].rank];

@@ -150,6 +150,8 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
         };
         if (call->registered)
             registered_offer(call, &run);
+        else if (call->packed)
+            staged_pieces_of(call, &run);
         if (!call->run && !(call->run = group_take_run(group, call)))
             return error_set(TUTTI_ERR_NO_MEMORY, "no memory to run a collective");
         tutti_status status = run_start(call->run, &run);
@@ -157,10 +159,14 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
         if (status)
             return status;
         call_begins(call);
+        if (call->packed && call->in_pieces)
+            staged_note_writes(call);
     }
     group->ways.mapped.culprit =
         -1; /* set anew by what goes wrong in mapped memory, not by messages */
     tutti_status status = run_advance(call->run);
+    if (call->packed && call->in_pieces)
+        status = staged_give(call, status);
     if (call->registered && run_is_registered(call->run))
         record_registered(group, call);
     /* Its receive may have met a kept message of another call: then the verdict ends it. */

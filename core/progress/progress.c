@@ -68,8 +68,8 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
     }
 }
 
-/* Copies a packed result to the caller's tensor, too, when the call succeeded. True: that takes a stream of a device,
- * and the call's end is staged_return()'s. */
+/* Copies a packed result to the caller's tensor, too, when the call succeeded. True: a stream of a device does that,
+ * or is still at it, and the call's end is staged_return()'s. */
 static bool release_memory(struct tutti_group *group, struct call *call, tutti_status status)
 {
     chain_free(&call->memory);
@@ -77,7 +77,7 @@ static bool release_memory(struct tutti_group *group, struct call *call, tutti_s
     call->op = NULL;
     if (!call->packed)
         return false;
-    if (!status && staged_return(group, call))
+    if (staged_return(group, call, status))
         return true;
     packed_end(&call->packed, !status);
     return false;

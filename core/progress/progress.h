@@ -72,6 +72,8 @@ uint64_t record_collective(struct tutti_group *group, const struct plan_entry *p
                            uint64_t sequence, uint64_t bytes);
 /* The call works in registered memory: another algorithm than its plan's. */
 void record_registered(struct tutti_group *group, const struct call *call);
+/* The call, which has just been recorded, has tensors on a device. */
+void record_staged(struct tutti_group *group, const struct call *call);
 /* The collective by which the program learns that the group has failed: what it would have called. */
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes);
 /* A message that is in flight, or is over already, as `state` says. */
@@ -178,10 +180,17 @@ void group_mapped_mismatch(struct tutti_group *group);
 tutti_status staged_fill(struct call *call);
 /* Whether the call waits for its stand-ins, as far as is known. */
 bool staged_waits(const struct call *call);
-/* A call with stand-ins of tensors on devices has succeeded: a work completes by staged_move(), of a blocking one
- * the caller's thread calls staged_put_back(). False: it has none. */
-bool staged_return(struct tutti_group *group, struct call *call);
-/* Puts the copies back on the stream of the call, which is blocking and over, unless it failed. */
+/* A call with stand-ins begins: its run waits for their pieces, if there are any. */
+void staged_pieces_of(struct call *call, struct run_call *run);
+/* Notes until when the run of such a call, which has been started, writes each piece. */
+void staged_note_writes(struct call *call);
+/* The run was moved: pieces that are finished go back. `status`: of the move; returned, or what failed. */
+tutti_status staged_give(struct call *call, tutti_status status);
+/* A call with stand-ins of tensors on devices is over: a work completes by staged_move() if there is something to copy
+ * back, or on its way; of a blocking one the caller's thread calls staged_put_back(). False: neither. */
+bool staged_return(struct tutti_group *group, struct call *call, tutti_status status);
+/* Puts the copies back on the stream of the call, which is blocking and over. If it failed, the stream waits for those
+ * that are on their way. */
 tutti_status staged_put_back(struct call *call, tutti_status status);
 /* Whether a message that is about to be posted has to wait, for its tensor or for sends before it. */
 bool staged_hold(struct tutti_group *group, struct call *call);

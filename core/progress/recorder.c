@@ -12,6 +12,7 @@
 #include "base/without.h"
 #include "progress/progress.h"
 #include "reduce/op.h"
+#include "tensor/packed.h"
 
 static void add_op(struct text *text, const struct call_fields *fields)
 {
@@ -73,6 +74,12 @@ void record_registered(struct tutti_group *group, const struct call *call)
 {
     if (!record_is_gone(group, call->record))
         record_at(group, call->record)->algorithm = call->plan->registered->name;
+}
+
+void record_staged(struct tutti_group *group, const struct call *call)
+{
+    if (!WITHOUT_RECORDER && packed_is_staged(call->packed))
+        record_at(group, call->record)->flags |= TUTTI_RECORD_STAGED;
 }
 
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes)

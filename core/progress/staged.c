@@ -3,53 +3,112 @@
  * Calls with tensors on devices: the operation runs on stand-ins in host memory (tensor/packed.h), and streams
  * copy between these and the tensors.
  *
- * A collective waits in the queue until its stand-ins are filled; the others wait for it as for a late member. A
- * receive is posted at once. A send that has to wait is *held*, with all sends behind it, so that messages
+ * A collective waits in the queue until its stand-ins are filled; the others wait for it as for a late member. Where a
+ * schedule does it, it begins with the first pieces of long ones (tensor/pieces.h), its steps wait for the others, and
+ * finished pieces go back meanwhile. A receive is posted at once. A send that has to wait is *held*, with all sends behind it, so that messages
  * leave in the order of their calls.
  *
  * A blocking call has its results in the stand-ins when it is complete, and its own thread puts the copies back on its
  * stream. A work is *returning* from then on until its copies back are done, in a list of its own: the next call
- * of the queue begins meanwhile. Nothing here waits: each thread that moves the group asks.
+ * of the queue begins meanwhile. So is a work that failed while pieces went back: they write to the caller's memory.
+ * Nothing here waits: each thread that moves the group asks.
  */
 #include "base/clock.h"
 #include "base/error.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
-#include "tensor/packed.h"
+#include "tensor/pieces.h"
+
+/* Whether a schedule does it, whose steps can wait for pieces. */
+static bool may_be_in_pieces(const struct call *call)
+{
+    const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
+
+    return kind != ALGORITHM_NATIVE && kind != ALGORITHM_INLINE && kind != ALGORITHM_ALONE &&
+           !call->registered;
+}
 
 tutti_status staged_fill(struct call *call)
 {
-    return call_is_begun(call) ? TUTTI_OK : packed_fill(call->packed);
+    if (call_is_begun(call))
+        return TUTTI_OK;
+    call->in_pieces = call->starves = false;
+    return may_be_in_pieces(call) ? pieces_may_begin(call->packed) : packed_fill(call->packed);
 }
 
 bool staged_waits(const struct call *call)
 {
-    return call->packed && (call->held || call->kind == CALL_COLLECTIVE) && !call_is_begun(call) &&
-           packed_awaits(call->packed);
+    if (!call->packed || !(call->held || call->kind == CALL_COLLECTIVE))
+        return false;
+    return call_is_begun(call) ? call->starves : packed_awaits(call->packed);
+}
+
+/* ---- pieces ---- */
+
+static tutti_status reach(void *user, const void *first, uint64_t bytes)
+{
+    struct call *call = user;
+    const tutti_status status = pieces_reach(call->packed, first, bytes);
+
+    call->starves = status == TUTTI_ERR_NOT_READY;
+    return status;
+}
+
+void staged_pieces_of(struct call *call, struct run_call *run)
+{
+    call->in_pieces = may_be_in_pieces(call) && pieces_are_in(call->packed);
+    if (!call->in_pieces)
+        return;
+    run->reach = reach;
+    run->reach_user = call;
+}
+
+static void note_write(void *user, const void *first, uint64_t bytes, uint32_t until)
+{
+    pieces_note_write(user, first, bytes, until);
+}
+
+void staged_note_writes(struct call *call)
+{
+    run_tell_writes(call->run, note_write, call->packed);
+}
+
+tutti_status staged_give(struct call *call, tutti_status status)
+{
+    if (status != TUTTI_ERR_NOT_READY)
+        return status;
+    const tutti_status given = pieces_give(call->packed, call->run->next);
+    return given ? given : status;
 }
 
 /* ---- results ---- */
 
-bool staged_return(struct tutti_group *group, struct call *call)
+bool staged_return(struct tutti_group *group, struct call *call, tutti_status status)
 {
-    if (!packed_is_staged(call->packed))
+    if (status ? !pieces_are_going(call->packed) : !packed_is_staged(call->packed))
         return false;
-    if (call->state.work)
-        call_list_append(&group->calls.returning, call);
+    if (!call->state.work)
+        return true;
+    if (status) {
+        error_keep(&call->state.work->error);
+        pieces_stop(call->packed);
+    }
+    call->outcome = status;
+    call_list_append(&group->calls.returning, call);
     return true;
 }
 
-/* The copies back are done, or have failed, of which the others are to hear. */
+/* The copies back are done, or have failed, of which the others are to hear unless the call had failed before. */
 static void returned(struct tutti_group *group, struct call *call, tutti_status status)
 {
     call_list_remove(&group->calls.returning, call);
-    packed_end(&call->packed, !status);
-    if (status) {
+    packed_end(&call->packed, !status && !call->outcome);
+    if (status && !call->outcome) {
         error_keep(&call->state.work->error);
         if (!control_verdict_status(group->control))
             group_propose_own(group, status);
     }
-    engine_complete(&group->context->engine, &call->state, status);
+    engine_complete(&group->context->engine, &call->state, call->outcome ? call->outcome : status);
 }
 
 static unsigned move_returning(struct tutti_group *group)
@@ -70,8 +129,14 @@ static unsigned move_returning(struct tutti_group *group)
 
 tutti_status staged_put_back(struct call *call, tutti_status status)
 {
-    if (!status)
+    const bool going = pieces_are_going(call->packed);
+
+    if (status && going) {
+        pieces_stop(call->packed);
+        (void)packed_put_back(call->packed);
+    } else if (!status) {
         status = packed_put_back(call->packed);
+    }
     packed_end(&call->packed, !status);
     return status;
 }

@@ -101,19 +101,14 @@ static unsigned char *staged(const struct run *run, const struct place *place)
     return window->bytes + in_window(run, place->page) + place->offset;
 }
 
-static unsigned char *in_vector(const struct blocks *blocks, const struct place *place)
-{
-    return (unsigned char *)block_at(blocks, place->block) + place->offset;
-}
-
 /* No algorithm emits a place of the input to write to. */
 static void *memory_of(const struct run *run, const struct place *place)
 {
     switch (place->kind) {
     case PLACE_IN:
-        return in_vector(&run->call.in, place);
+        return place_in(&run->call.in, place);
     case PLACE_OUT:
-        return in_vector(&run->call.out, place);
+        return place_in(&run->call.out, place);
     case PLACE_SCRATCH:
         return run->scratch + place->offset;
     case PLACE_PART:
@@ -527,7 +522,9 @@ tutti_status run_advance(struct run *run)
             run->exhausted = true;
             return TUTTI_ERR_NOT_READY;
         }
-        status = take(run, &schedule->steps[run->next], &worked);
+        status = run->call.reach ? run_reach(run, &schedule->steps[run->next]) : TUTTI_OK;
+        if (!status)
+            status = take(run, &schedule->steps[run->next], &worked);
         if (status)
             return status;
         run->next++;
@@ -542,10 +539,10 @@ void run_alone(const struct schedule *schedule, const struct blocks *in, const s
 {
     for (uint32_t i = 0; i < schedule->count; i++) {
         const struct step *step = &schedule->steps[i];
-        void *to = in_vector(out, &step->to);
+        void *to = place_in(out, &step->to);
 
         if (step->kind == STEP_COPY)
-            reduce_copy(to, in_vector(in, &step->a), (size_t)step->bytes);
+            reduce_copy(to, place_in(in, &step->a), (size_t)step->bytes);
         else
             kernels->finish(to, (size_t)step->bytes, kernels->members);
     }

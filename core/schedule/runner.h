@@ -83,6 +83,12 @@ static inline void *block_at(const struct blocks *blocks, uint32_t index)
     return blocks->each ? blocks->each[index] : (char *)blocks->base + index * blocks->stride;
 }
 
+/* The address of a place in one of these. */
+static inline void *place_in(const struct blocks *blocks, const struct place *place)
+{
+    return (unsigned char *)block_at(blocks, place->block) + place->offset;
+}
+
 /* One call of a run; what is behind the pointers lives until the run is done. */
 struct run_call {
     const struct schedule *schedule;
@@ -102,6 +108,10 @@ struct run_call {
      * nothing else. Contains the fence that waking needs. NULL: nobody ever sleeps. */
     void (*notify)(void *user, bool counters);
     void *notify_user;
+    /* Whether a step may use so many bytes of `in` or `out` now: OK, NOT_READY, or what failed. NULL: it always may.
+     * Not where `registered` is given. */
+    tutti_status (*reach)(void *user, const void *first, uint64_t bytes);
+    void *reach_user;
 };
 
 struct run_ticket {
@@ -163,11 +173,18 @@ static inline bool run_is_registered(const struct run *run)
     return run->call.registered && run->call.schedule == run->call.registered;
 }
 
+/* Tells of each step that writes to `out` what it writes, and the first step before which that is done. */
+typedef void (*run_write_fn)(void *user, const void *first, uint64_t bytes, uint32_t until);
+void run_tell_writes(const struct run *run, run_write_fn wrote, void *user);
+
 /* The member that the run waits for; valid after run_advance() returned NOT_READY. */
 struct waiting run_waiting(const struct run *run);
 
 /* The members whose messages are awaited, `but` aside: at most `capacity`, whose number is returned. */
 int run_awaited(const struct run *run, int but, int *ret_ranks, int capacity);
+
+/* Of the runner: whether all that the step uses of the caller's memory is within reach. */
+tutti_status run_reach(const struct run *run, const struct step *step);
 
 /* Cancels what is outstanding; afterwards in, out and scratch are nobody's but the caller's. */
 void run_abandon(struct run *run);

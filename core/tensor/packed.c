@@ -102,7 +102,7 @@ tutti_status packed_put_back(struct packed *list)
     tutti_status status = TUTTI_OK;
 
     for (; list && !status; list = list->next)
-        if (list->staging && list->use & TENSOR_WRITTEN)
+        if (list->staging && !list->is_back && list->use & TENSOR_WRITTEN)
             status = list->staging->put_back(list);
     return status;
 }

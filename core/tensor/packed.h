@@ -20,6 +20,7 @@
 enum tensor_use { TENSOR_READ = 1, TENSOR_WRITTEN = 2, TENSOR_BOTH = 3 };
 
 struct packed;
+struct pieces;
 
 /* The copies of a staged stand-in. None waits. */
 struct packed_staging {
@@ -31,6 +32,14 @@ struct packed_staging {
     /* OK: the copy back is done. NOT_READY: it has been begun, by a stream of its own, or cannot begin yet. */
     tutti_status (*bring_back)(struct packed *packed);
     void (*free)(struct packed *packed);
+
+    /* Of a stand-in in pieces (pieces.h): as filled() for one of them. */
+    tutti_status (*piece_filled)(struct packed *packed, uint32_t index);
+    /* Begins to copy a piece back, by the stream of bring_back(). */
+    tutti_status (*give_piece)(struct packed *packed, uint32_t index);
+    /* Begins what bring_back() then waits for: the pieces that are not on their way, if `all`, and an event behind
+     * those that are. */
+    tutti_status (*give_rest)(struct packed *packed, bool all);
 };
 
 /* One stand-in; the first member of what its maker adds. */
@@ -38,8 +47,9 @@ struct packed {
     struct packed *next;
     const struct packed_staging *staging; /* NULL: host memory */
     enum tensor_use use;
-    bool is_filled; /* staged: as filled() has said */
-    bool is_back;   /* staged: as bring_back() has said */
+    bool is_filled;        /* staged: as filled() has said */
+    bool is_back;          /* staged: as bring_back() has said */
+    struct pieces *pieces; /* staged: a long one; NULL: copied as a whole */
 };
 
 /*

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <tutti/tutti.h>
 
+#include "gpu.h"
+
 /* The recorder keeps the latest calls only; it is read often enough to miss none. */
 #define READ_EVERY 64
 #define RECORDS 256
@@ -38,14 +40,26 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-bool comm_open(struct comm *comm, struct failure *why)
+/* tutti takes the same GPU, by the local rank or by the name that it is told. */
+static bool open_gpu(struct comm *comm, const char *device, struct failure *why)
 {
+    tutti_group_info info = {.struct_size = sizeof info};
+    tutti_status status = tutti_group_status(comm->world, &info);
+
+    if (status != TUTTI_OK)
+        return tutti_words(why, "cannot learn the local rank", status);
+    return gpu_open(device, info.local_rank, &comm->gpu, why);
+}
+
+bool comm_open(struct comm *comm, const char *device, struct failure *why)
+{
+    const tutti_init_options options = {.struct_size = sizeof options, .device = device};
     tutti_group *world = NULL;
 
     *comm = (struct comm){.tally = calloc(1, sizeof *comm->tally)};
     if (!comm->tally)
         return failure_set(why, "no memory for the tally of calls");
-    tutti_status status = tutti_init(NULL, &world);
+    tutti_status status = tutti_init(&options, &world);
     if (status != TUTTI_OK) {
         free(comm->tally);
         return tutti_words(why, "cannot meet the other ranks", status);
@@ -54,14 +68,20 @@ bool comm_open(struct comm *comm, struct failure *why)
     comm->rank = (uint32_t)tutti_group_rank(world);
     comm->size = (uint32_t)tutti_group_size(world);
     comm->backend = tutti_group_backend(world);
-    return true;
+    if (!device || open_gpu(comm, device, why))
+        return true;
+    struct failure ignored;
+    (void)comm_close(comm, &ignored);
+    return false;
 }
 
 bool comm_close(struct comm *comm, struct failure *why)
 {
     tutti_status status = tutti_group_destroy(comm->world);
 
+    gpu_close(comm->gpu);
     free(comm->tally);
+    comm->gpu = NULL;
     comm->world = NULL;
     comm->tally = NULL;
     return status == TUTTI_OK || tutti_words(why, "cannot leave in good order", status);
@@ -132,16 +152,35 @@ bool comm_traffic(const struct comm *comm, struct comm_traffic *ret_traffic, str
     return true;
 }
 
+/* The tensor is on the GPU meanwhile. Copies and operation follow one another on the legacy stream. */
+static bool sum_on_gpu(struct comm *comm, float *values, size_t count, tutti_status *ret_status,
+                       struct failure *why)
+{
+    int64_t shape;
+    void *place;
+
+    if (!gpu_put(comm->gpu, values, count, &place, why))
+        return false;
+    tutti_tensor tensor = tutti_tensor_1d(place, TUTTI_F32, &shape, (int64_t)count);
+    tensor.device = (tutti_device){TUTTI_DEVICE_CUDA, gpu_number(comm->gpu)};
+    *ret_status = tutti_all_reduce(comm->world, &tensor, TUTTI_SUM, NULL, NULL);
+    return *ret_status != TUTTI_OK || gpu_get(comm->gpu, values, count, why);
+}
+
 bool comm_sum_gradients(struct comm *comm, float *values, size_t count, struct failure *why)
 {
     int64_t shape;
     tutti_tensor tensor = tutti_tensor_1d(values, TUTTI_F32, &shape, (int64_t)count);
+    tutti_status status = TUTTI_OK;
     struct comm_traffic before = {0}, after = {0};
 
     if (!comm_traffic(comm, &before, why))
         return false;
     double start = now();
-    tutti_status status = tutti_all_reduce(comm->world, &tensor, TUTTI_SUM, NULL, NULL);
+    if (!comm->gpu)
+        status = tutti_all_reduce(comm->world, &tensor, TUTTI_SUM, NULL, NULL);
+    else if (!sum_on_gpu(comm, values, count, &status, why))
+        return false;
     comm->seconds += now() - start;
     if (!called(comm, "cannot sum the gradients", status, why) || !comm_traffic(comm, &after, why))
         return false;

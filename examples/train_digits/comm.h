@@ -27,15 +27,17 @@ struct comm {
     uint64_t gradient_calls;              /* of comm_sum_gradients() */
     struct comm_traffic gradient_traffic; /* during those calls; nothing that an engine moved */
     struct comm_tally *tally;
+    struct gpu *gpu; /* where gradients are summed; NULL: in host memory */
 };
 
 /** Meets the other ranks that the launcher or the environment names. After success comm_close() is
- * due, whatever happened since. */
-bool comm_open(struct comm *comm, struct failure *why);
+ * due, whatever happened since. `device`: the GPU on which gradients lie when they are summed, as
+ * gpu_open() takes it; NULL: none. */
+bool comm_open(struct comm *comm, const char *device, struct failure *why);
 /** Leaves in good order; false when the group had failed or cannot be left. */
 bool comm_close(struct comm *comm, struct failure *why);
 
-/** Replaces `values` by their sum over all ranks; timed. */
+/** Replaces `values` by their sum over all ranks; timed, copies to a GPU and back included. */
 bool comm_sum_gradients(struct comm *comm, float *values, size_t count, struct failure *why);
 bool comm_sum(struct comm *comm, double *values, size_t count, struct failure *why);
 /** Checks on each rank whether its `values` are those of rank 0. */

@@ -2,7 +2,8 @@
 /*
  * train_digits: trains a classifier of handwritten digits on all ranks together, after PyTorch's
  * distributed tutorial, in plain C on tutti's public API. train.c is the training loop, share.c divides
- * the images among the ranks, comm.c has every call to tutti, net.c and layers.c the net.
+ * the images among the ranks, comm.c has every call to tutti, net.c and layers.c the net. gpu.c holds the gradients
+ * on a GPU while they are summed, for --device.
  *
  * Exit status: 0; 1 after a failure; 2 for a wrong command line. The last line on standard error says what
  * failed.
@@ -115,11 +116,11 @@ static void print_configuration(const struct run *run)
     const struct data *d = &run->data;
 
     printf("%u images of %ux%u (%u to train on, %u held out), %zu weights; %u rank%s over %s, "
-           "batch %u, %u steps an epoch, %u epochs, seed %" PRIu64 "\n",
+           "batch %u, %u steps an epoch, %u epochs, seed %" PRIu64 "%s\n",
            d->count, d->side, d->side, d->train_count, d->held_out_count, run->net.count,
            run->comm.size, run->comm.size == 1 ? "" : "s", run->comm.backend, run->options.batch,
            (d->train_count + run->options.batch - 1) / run->options.batch, run->epochs,
-           run->options.seed);
+           run->options.seed, run->options.device ? ", gradients on GPUs" : "");
     fflush(stdout);
 }
 
@@ -190,7 +191,7 @@ static bool leave_results(struct run *run, struct failure *why)
 
 static bool run_all(struct run *run, struct failure *why)
 {
-    if (!prepare(run, why) || !comm_open(&run->comm, why))
+    if (!prepare(run, why) || !comm_open(&run->comm, run->options.device, why))
         return false;
     run->met = true;
     run->talks = run->comm.rank == 0 && !run->options.quiet;

@@ -9,7 +9,7 @@
 #define MOST_EPOCHS 100000
 #define MOST_BATCH 10000000
 
-enum { EPOCHS = 1, BATCH, DATA, SEED, SAVE_WEIGHTS, HELD_OUT, PLOT, SHARES, QUIET, HELP };
+enum { EPOCHS = 1, BATCH, DATA, SEED, SAVE_WEIGHTS, HELD_OUT, PLOT, SHARES, DEVICE, QUIET, HELP };
 
 static const struct option long_options[] = {
     {"epochs", required_argument, NULL, EPOCHS},
@@ -20,6 +20,7 @@ static const struct option long_options[] = {
     {"heldout", required_argument, NULL, HELD_OUT},
     {"plot", required_argument, NULL, PLOT},
     {"shares", required_argument, NULL, SHARES},
+    {"device", required_argument, NULL, DEVICE},
     {"quiet", no_argument, NULL, QUIET},
     {"help", no_argument, NULL, HELP},
     {0},
@@ -74,6 +75,9 @@ static bool take_option(int option, const char *value, struct options *options, 
     case SHARES:
         options->shares = value;
         break;
+    case DEVICE:
+        options->device = value;
+        break;
     case QUIET:
         options->quiet = true;
         break;
@@ -120,12 +124,15 @@ void options_print_help(FILE *to)
           "  --save-weights FILE  write the trained weights, as an IDX file of f32\n"
           "  --plot FILE.svg      draw loss and accuracy over the epochs, with gnuplot\n"
           "  --shares PREFIX      write to PREFIX.RANK which images each rank trained on\n"
+          "  --device cuda        sum gradients that lie on an NVIDIA GPU; cuda:1 for its second "
+          "one\n"
           "  --quiet              print only the last line and what went wrong\n"
           "  --help               print this\n"
           "\n"
           "Examples:\n"
           "  tutti run -n 4 train_digits                      four on this host\n"
           "  TUTTI_BACKEND=tcp tutti run -n 4 train_digits    the same over TCP\n"
+          "  tutti run -n 4 train_digits --device cuda        gradients on GPUs\n"
           "  tutti run -n 2 train_digits --data /usr/share/datasets/fashion-mnist --epochs 2\n",
           to);
 }

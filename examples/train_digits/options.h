@@ -13,7 +13,7 @@ struct options {
     uint32_t epochs; /* 0: what suits the images */
     uint32_t batch;  /* images of one step, over all ranks */
     uint64_t seed;
-    const char *data, *held_out, *save_weights, *plot, *shares; /* NULL: not given */
+    const char *data, *held_out, *save_weights, *plot, *shares, *device; /* NULL: not given */
     bool quiet, help;
 };
 

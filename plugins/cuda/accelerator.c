@@ -88,15 +88,15 @@ tutti_status accelerator_attach(tutti_driver *driver, int32_t number,
     accelerator->number = number;
     snprintf(accelerator->words, sizeof accelerator->words, "device %d (%s)", number, info.name);
     status = find_device(accelerator);
-    if (!status && pthread_mutex_init(&accelerator->loading, NULL) != 0) {
-        (void)driver->api.cuDevicePrimaryCtxRelease_v2(accelerator->device);
-        status = driver_refuses(driver, TUTTI_ERR_NO_MEMORY, "no memory for device %d", number);
-    }
-    if (status)
+    if (status) {
         host->release(driver->host_self, accelerator);
-    else
-        *ret_accelerator = accelerator;
-    return status;
+        return status;
+    }
+    pthread_mutex_init(&accelerator->loading, NULL); /* neither fails on Linux */
+    pthread_mutex_init(&accelerator->waits_lock, NULL);
+    accelerator->waits_most = queues_for_waits();
+    *ret_accelerator = accelerator;
+    return TUTTI_OK;
 }
 
 void accelerator_detach(tutti_accelerator *accelerator)
@@ -104,6 +104,7 @@ void accelerator_detach(tutti_accelerator *accelerator)
     tutti_driver *driver = accelerator->driver;
 
     kernel_unload_all(accelerator);
+    queues_free(accelerator);
     pthread_mutex_destroy(&accelerator->loading);
     (void)driver->api.cuDevicePrimaryCtxRelease_v2(accelerator->device); /* it may be lost */
     driver->host->release(driver->host_self, accelerator);

@@ -40,7 +40,7 @@ static const tutti_device_ops operations = {
     .reduce = work_reduce,
     .scale = work_scale,
     .prepare = work_prepare,
-    .wait_word = stream_wait_word,
+    .wait_word = queues_wait_word,
 };
 
 static const tutti_provider device = {sizeof device, TUTTI_PROVIDER_DEVICE, "cuda", &operations};

@@ -43,6 +43,14 @@ struct module {
     struct kernel kernels[KERNELS_IN_MODULE];
 };
 
+/* A stream that waits for a word, or has waited; queues.c. */
+struct waiting_stream {
+    CUstream stream;
+    CUevent event; /* behind the wait; NULL: not made yet */
+};
+
+enum { WAITING_STREAMS_MAX = 30 };
+
 struct tutti_accelerator {
     tutti_driver *driver;
     int32_t number;
@@ -52,6 +60,9 @@ struct tutti_accelerator {
     char words[160]; /* "device 0 (NVIDIA H100)" */
     pthread_mutex_t loading;
     struct module modules[KERNEL_MODULE_COUNT];
+    pthread_mutex_t waits_lock; /* what follows */
+    uint32_t waits_most;
+    struct waiting_stream waits[WAITING_STREAMS_MAX];
 };
 
 struct tutti_device_event {
@@ -109,13 +120,19 @@ CUresult accelerator_leave(const tutti_accelerator *accelerator, struct entry *e
 tutti_status stream_create(tutti_accelerator *accelerator, void **ret_stream);
 void stream_free(tutti_accelerator *accelerator, void *stream);
 tutti_status stream_check(tutti_accelerator *accelerator, void *stream, uint32_t *ret_flags);
-tutti_status stream_wait_word(tutti_accelerator *accelerator, void *stream, uint32_t *word,
-                              uint32_t value);
 tutti_status event_create(tutti_accelerator *accelerator, tutti_device_event **ret_event);
 void event_free(tutti_device_event *event);
 tutti_status event_record(tutti_device_event *event, void *stream);
 tutti_status event_query(tutti_device_event *event);
 tutti_status event_wait(tutti_device_event *event, tutti_accelerator *accelerator, void *stream);
+
+/* ---- queues.c --- */
+
+/* How many streams may wait for words at once. */
+uint32_t queues_for_waits(void);
+tutti_status queues_wait_word(tutti_accelerator *accelerator, void *stream, uint32_t *word,
+                              uint32_t value);
+void queues_free(tutti_accelerator *accelerator);
 
 /* ---- launch.c --- */
 

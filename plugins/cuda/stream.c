@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, events, and the word that a stream waits for. A stream is the caller's handle: NULL and 1 are the
+ * Streams and events. A stream is the caller's handle: NULL and 1 are the
  * legacy default stream, 2 is that of the calling thread.
  */
 #include <stdio.h>
@@ -72,18 +72,6 @@ tutti_status stream_check(tutti_accelerator *accelerator, void *stream, uint32_t
     *ret_flags = (capture == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : TUTTI_STREAM_CAPTURING) |
                  (stream == CU_STREAM_PER_THREAD ? TUTTI_STREAM_OF_THREAD : 0);
     return TUTTI_OK;
-}
-
-tutti_status stream_wait_word(tutti_accelerator *accelerator, void *stream, uint32_t *word,
-                              uint32_t value)
-{
-    const CUresult result =
-        IN_CONTEXT(accelerator, cuStreamWaitValue32_v2(stream, (CUdeviceptr)(uintptr_t)word, value,
-                                                       CU_STREAM_WAIT_VALUE_GEQ));
-
-    return result ? driver_fails(accelerator->driver, result, accelerator->words,
-                                 "letting a stream wait for a word")
-                  : TUTTI_OK;
 }
 
 /* ---- events --- */

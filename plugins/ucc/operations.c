@@ -122,6 +122,32 @@ static uint32_t type_of_call(const tutti_collective *what)
     }
 }
 
+const char *operations_name(const tutti_collective *what)
+{
+    switch (type_of_call(what)) {
+    case UCCI_ALLREDUCE:
+        return "Allreduce";
+    case UCCI_BCAST:
+        return "Bcast";
+    case UCCI_REDUCE:
+        return "Reduce";
+    case UCCI_ALLGATHER:
+        return "Allgather";
+    case UCCI_ALLGATHERV:
+        return "Allgatherv";
+    case UCCI_GATHER:
+        return "Gather";
+    case UCCI_REDUCE_SCATTER:
+        return "Reduce_scatter";
+    case UCCI_REDUCE_SCATTERV:
+        return "Reduce_scatterv";
+    case UCCI_ALLTOALL:
+        return "Alltoall";
+    default:
+        return "Barrier";
+    }
+}
+
 /* UCC's type, and how many of it make an element. */
 struct unit {
     uint64_t type, each;

@@ -21,6 +21,7 @@
 #include "form.h"
 #include "log.h"
 #include "operations.h"
+#include "scores.h"
 
 enum {
     ADDRESS_BYTES = 4 + 4 + ENGINE_TOKEN_BYTES,
@@ -375,18 +376,19 @@ static void team_close(tutti_team *team)
 
 /* ---- what is exported ---- */
 
-static const tutti_collectives_ops operations = {.struct_size = sizeof operations,
-                                                 .threads = TUTTI_THREADS_ONE_AT_A_TIME,
-                                                 .serves = ucc_serves,
-                                                 .open = team_open,
-                                                 .address = team_address,
-                                                 .form = team_form,
-                                                 .form_test = team_form_test,
-                                                 .start = team_start,
-                                                 .test = team_test,
-                                                 .abort = team_abort,
-                                                 .close = team_close,
-                                                 .engine = ucc_engine};
+const tutti_collectives_ops ucc_collectives = {.struct_size = sizeof ucc_collectives,
+                                               .threads = TUTTI_THREADS_ONE_AT_A_TIME,
+                                               .serves = ucc_serves,
+                                               .open = team_open,
+                                               .address = team_address,
+                                               .form = team_form,
+                                               .form_test = team_form_test,
+                                               .start = team_start,
+                                               .test = team_test,
+                                               .abort = team_abort,
+                                               .close = team_close,
+                                               .engine = ucc_engine,
+                                               .describe = scores_describe};
 
 static void ucc_leave(int32_t clean)
 {
@@ -397,7 +399,7 @@ static void ucc_leave(int32_t clean)
 static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),
                                            .kind = TUTTI_PROVIDER_COLLECTIVES,
                                            .name = "ucc",
-                                           .ops = &operations};
+                                           .ops = &ucc_collectives};
 static const tutti_provider *const providers[] = {&collectives};
 static const tutti_plugin_option options[] = {UCC_OPTIONS(ABOUT_OPTION) ABOUT_OPTIONS_END};
 

@@ -6,6 +6,10 @@
  * host, so its interface is the only one whose socket UCX gets; devices without sockets stay. With
  * UCX_NET_DEVICES or TUTTI_UCX_NET_DEVICES the user chooses.
  *
+ * UCX puts 4.3 MiB for a worker into /dev/shm, by its transport posix. Where that does not work and nobody has chosen
+ * transports, the process goes on without posix: memory of System V does the same without /dev/shm. Each address
+ * says what its worker has, so others need not do the same.
+ *
  * UCX starts a thread of its own with a context or worker. It must not take the program's signals, so they
  * are all blocked here meanwhile.
  */
@@ -22,24 +26,37 @@
 #include <string.h>
 
 #define NET_DEVICES "NET_DEVICES"
+#define PARTS "TX_SEG_SIZE"
+
+/* The parts in which tcp sends the plugin's long messages (flights.c). UCX's 8 KiB take a system call each: 1 MiB
+ * over loopback takes twice as long. Not above what tcp takes in one part. */
+#define PARTS_SIZE "64k"
+#define TLS "TLS"
+#define WITHOUT_POSIX "^posix"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx_context *contexts;
+static bool is_without_posix; /* contexts from now on, unless the user chooses */
 
 struct plan {
     const struct caller *caller;
     const struct ucx_library *library;
     struct ucx_options options;
     char interface[IF_NAMESIZE]; /* to listen on; "": UCX's choice */
+    bool chooses_transports;     /* the user does */
+    bool without_posix;
 };
 
-static bool sets_devices(const struct ucx_options *options)
+/* Whether the user sets UCX_NAME, or TUTTI_UCX_NAME. */
+static bool is_set(const struct ucx_options *options, const char *name)
 {
-    const char *variable = getenv("UCX_" NET_DEVICES);
+    char own[OPTION_NAME_MAX + 5];
 
     for (size_t i = 0; i < options->count; i++)
-        if (!strcmp(options->list[i].name, NET_DEVICES))
+        if (!strcmp(options->list[i].name, name))
             return true;
+    snprintf(own, sizeof own, "UCX_%s", name);
+    const char *variable = getenv(own);
     return variable && *variable;
 }
 
@@ -50,7 +67,10 @@ static tutti_status make_plan(const struct caller *caller, const char *bind_addr
 
     plan->caller = caller;
     *plan->interface = 0;
-    if (!status && bind_address && !sets_devices(&plan->options) &&
+    plan->chooses_transports = is_set(&plan->options, TLS);
+    plan->without_posix =
+        !plan->chooses_transports && __atomic_load_n(&is_without_posix, __ATOMIC_RELAXED);
+    if (!status && bind_address && !is_set(&plan->options, NET_DEVICES) &&
         !devices_find_interface(bind_address, plan->interface, sizeof plan->interface))
         return fail(caller, TUTTI_ERR_INVALID_ARGUMENT, 0,
                     "no network interface has the address %.64s, on which UCX would listen; set "
@@ -80,6 +100,24 @@ static tutti_status set_interface(const struct plan *plan, const struct ucx_devi
                 list);
 }
 
+static tutti_status set_parts(const struct plan *plan, const struct ucx_devices *devices,
+                              ucp_config_t *config)
+{
+    const char *name = options_name_transports(plan->library) ? "TCP_" PARTS : PARTS;
+
+    if (!devices->small_parts || is_set(&plan->options, "TCP_" PARTS) ||
+        !plan->library->ucp_config_modify(config, name, PARTS_SIZE))
+        return TUTTI_OK;
+    return fail(plan->caller, TUTTI_ERR_INTERNAL, 0, "UCX does not take %s=" PARTS_SIZE, name);
+}
+
+/* UCX warns of a setting that no transport of a context has. */
+static bool is_about_parts(const char *warning)
+{
+    return !strcmp(warning, "invalid configuration: " PARTS "=" PARTS_SIZE) ||
+           !strcmp(warning, "invalid configuration: TCP_" PARTS "=" PARTS_SIZE);
+}
+
 static tutti_status prepare(struct plan *plan, ucp_config_t *config)
 {
     struct ucx_devices devices;
@@ -93,6 +131,12 @@ static tutti_status prepare(struct plan *plan, ucp_config_t *config)
         status = options_apply(plan->caller, plan->library, &plan->options, config);
     if (!status)
         status = set_interface(plan, &devices, config);
+    if (!status)
+        status = set_parts(plan, &devices, config);
+    if (!status && plan->without_posix &&
+        plan->library->ucp_config_modify(config, TLS, WITHOUT_POSIX))
+        status =
+            fail(plan->caller, TUTTI_ERR_INTERNAL, 0, "UCX does not take " TLS "=" WITHOUT_POSIX);
     devices_free(&devices);
     return status;
 }
@@ -145,14 +189,17 @@ static tutti_status make_ucp(struct plan *plan, ucp_context_h *ret_ucp)
 /* The context for the plan without its UCP context. NULL: no memory. */
 static struct ucx_context *describe(const struct plan *plan)
 {
-    const size_t bytes = options_settings(&plan->options, NULL, 0) + sizeof plan->interface + 2;
+    const char *posix = plan->without_posix ? WITHOUT_POSIX : "";
+    const size_t bytes =
+        options_settings(&plan->options, NULL, 0) + sizeof plan->interface + strlen(posix) + 3;
     struct ucx_context *context = calloc(1, sizeof *context + bytes);
 
     if (!context)
         return NULL;
-    const int used = snprintf(context->settings, bytes, "%s\n", plan->interface);
+    const int used = snprintf(context->settings, bytes, "%s\n%s\n", plan->interface, posix);
     options_settings(&plan->options, context->settings + used, bytes - (size_t)used);
     context->library = plan->library;
+    context->may_leave_posix = !plan->chooses_transports && !plan->without_posix;
     return context;
 }
 
@@ -218,6 +265,31 @@ void context_close(const struct caller *caller, struct ucx_context *context)
     log_leave(caller);
 }
 
+static tutti_status refuse_worker(const struct caller *caller, const struct ucx_context *context,
+                                  ucs_status_t status, const char *heard)
+{
+    const char *version = context->library->version;
+    const char *why = context->library->ucs_status_string(status), *colon = *heard ? ": " : "";
+
+    if (context->may_leave_posix) {
+        char words[WORDS_BYTES];
+
+        __atomic_store_n(&is_without_posix, true, __ATOMIC_RELAXED);
+        snprintf(words, sizeof words,
+                 "UCX %s makes no worker with memory in /dev/shm: %s%s%.400s; this process goes on "
+                 "without it (TUTTI_UCX_TLS=" WITHOUT_POSIX ")",
+                 version, why, colon, heard);
+        caller->host->log(caller->self, 1, words);
+        return TUTTI_ERR_NOT_READY;
+    }
+    const bool lacks_memory = status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE;
+    return fail(caller, lacks_memory ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM, 0,
+                "UCX %s makes no worker: %s%s%.400s%s", version, why, colon, heard,
+                lacks_memory ? "; with the transport posix a worker takes 4.3 MiB of /dev/shm, and "
+                               "TUTTI_UCX_TLS=" WITHOUT_POSIX " leaves it out"
+                             : "");
+}
+
 tutti_status context_worker(const struct caller *caller, struct ucx_context *context,
                             ucp_worker_h *ret_worker)
 {
@@ -235,18 +307,9 @@ tutti_status context_worker(const struct caller *caller, struct ucx_context *con
     log_listen(NULL);
     inherited_end(&before, &context->listening);
     pthread_sigmask(SIG_SETMASK, &signals, NULL);
-    if (status == UCS_ERR_NO_MEMORY)
-        return fail(
-            caller, TUTTI_ERR_NO_MEMORY, 0,
-            "UCX %s makes no worker: %s%s%.400s; is /dev/shm too small? A worker takes 4.3 MiB "
-            "of it, with TUTTI_UCX_TLS=^posix none",
-            context->library->version, context->library->ucs_status_string(status),
-            *heard ? ": " : "", heard);
     if (status)
-        return fail(caller, TUTTI_ERR_SYSTEM, 0, "UCX %s makes no worker: %s%s%.400s",
-                    context->library->version, context->library->ucs_status_string(status),
-                    *heard ? ": " : "", heard);
-    if (*heard)
+        return refuse_worker(caller, context, status, heard);
+    if (*heard && !is_about_parts(heard))
         caller->host->log(caller->self, 1, heard);
     return TUTTI_OK;
 }

@@ -11,6 +11,7 @@ struct ucx_context {
     ucp_context_h ucp; /* features: UCP_FEATURE_TAG and UCP_FEATURE_WAKEUP */
     unsigned users;
     struct listening listening; /* of its workers */
+    bool may_leave_posix;       /* it has the transport posix, and not since the user asks for it */
     struct ucx_context *next;
     char settings[]; /* that it was made with */
 };
@@ -29,7 +30,8 @@ void context_close(const struct caller *caller, struct ucx_context *context);
 
 /*
  * A worker for one thread at a time (UCS_THREAD_MODE_SERIALIZED). All signals are blocked in UCX's own
- * thread, and its descriptors are close-on-exec. Free it with library->ucp_worker_destroy.
+ * thread, and its descriptors are close-on-exec. Free it with library->ucp_worker_destroy. NOT_READY, without a
+ * message: UCX cannot use /dev/shm, and the next context_open() gives a context that does without.
  */
 tutti_status context_worker(const struct caller *caller, struct ucx_context *context,
                             ucp_worker_h *ret_worker);

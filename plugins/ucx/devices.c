@@ -107,15 +107,27 @@ static void add(struct search *search, const uct_tl_resource_desc_t *resources, 
     }
 }
 
-static void try_options_of(struct search *search, uct_md_h md, const char *transport)
+static bool has(const struct ucx_library *library, void *config, const char *setting,
+                const char *value)
 {
+    char words[32];
+
+    return !library->uct_config_get(config, setting, words, sizeof words) && !strcmp(words, value);
+}
+
+static void look_at_settings(struct search *search, uct_md_h md, const char *transport)
+{
+    const struct ucx_library *library = search->library;
     uct_iface_config_t *config;
 
-    if (!search->options ||
-        search->library->uct_md_iface_config_read(md, transport, NULL, NULL, &config))
+    if (library->uct_md_iface_config_read(md, transport, NULL, NULL, &config))
         return;
-    options_try(search->options, search->library, config);
-    search->library->uct_config_release(config);
+    if (search->options)
+        options_try(search->options, library, config);
+    if (!strcmp(transport, "tcp"))
+        search->devices->small_parts =
+            has(library, config, "TX_SEG_SIZE", "8K") && has(library, config, "RX_SEG_SIZE", "64K");
+    library->uct_config_release(config);
 }
 
 static void look_at_domain(struct search *search, uct_component_h component, const char *name)
@@ -137,7 +149,7 @@ static void look_at_domain(struct search *search, uct_component_h component, con
     if (!library->uct_md_query_tl_resources(md, &resources, &count)) {
         for (unsigned i = 0; i < count; i++)
             if (!i || strcmp(resources[i].tl_name, resources[i - 1].tl_name) != 0)
-                try_options_of(search, md, resources[i].tl_name);
+                look_at_settings(search, md, resources[i].tl_name);
         if (count)
             add(search, resources, count);
         library->uct_release_tl_resource_list(resources);
@@ -167,7 +179,7 @@ static void look_at_component(struct search *search, uct_component_h component)
 tutti_status devices_find(const struct caller *caller, const struct ucx_library *library,
                           struct ucx_options *options, struct ucx_devices *ret_devices)
 {
-    struct ucx_devices devices = {NULL, 0};
+    struct ucx_devices devices = {.list = NULL};
     struct search search = {.library = library, .options = options, .devices = &devices};
     uct_component_h *components;
     unsigned count;
@@ -190,5 +202,5 @@ tutti_status devices_find(const struct caller *caller, const struct ucx_library 
 void devices_free(struct ucx_devices *devices)
 {
     free(devices->list);
-    *devices = (struct ucx_devices){NULL, 0};
+    *devices = (struct ucx_devices){.list = NULL};
 }

@@ -17,6 +17,7 @@ struct ucx_device {
 struct ucx_devices {
     struct ucx_device *list;
     size_t count;
+    bool small_parts; /* tcp sends parts of 8 KiB and takes 64 KiB, which is UCX's default */
 };
 
 /*

@@ -11,11 +11,12 @@
 struct worker;
 
 enum {
-    /* The longest message that goes in a frame. The frame fits into what UCX's shared memory and tcp
-     * take in one part, 8 KiB. */
-    FRAME_MESSAGE_BYTES = 4096,
+    HEADER_BYTES = 64, /* the longest of the core's */
+    /* The longest message that goes in a frame: a header and 4 KiB. The frame fits into what UCX's shared
+     * memory and tcp take in one part, 8 KiB. */
+    FRAME_MESSAGE_BYTES = HEADER_BYTES + 4096,
     MARK_BYTES = 8, /* in front of each: its length */
-    FRAME_BYTES = MARK_BYTES + 64 + MARK_BYTES + FRAME_MESSAGE_BYTES
+    FRAME_BYTES = MARK_BYTES + HEADER_BYTES + MARK_BYTES + FRAME_MESSAGE_BYTES
 };
 
 enum flight_kind { FRAME_OUT, FRAME_IN, PIECE_OUT, PIECE_IN };

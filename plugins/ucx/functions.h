@@ -56,5 +56,6 @@
     X(uct_md_query_tl_resources)                                                                   \
     X(uct_release_tl_resource_list)                                                                \
     X(uct_md_iface_config_read)                                                                    \
+    X(uct_config_get)                                                                              \
     X(uct_config_modify)                                                                           \
     X(uct_config_release)

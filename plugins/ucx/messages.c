@@ -185,7 +185,45 @@ tutti_status messages_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t
     return TUTTI_OK;
 }
 
+/* A message in a frame of its own, which UCX may keep. What it does not take goes by messages_isend(). */
+tutti_status messages_send_short(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 const void *head, uint64_t head_bytes, const void *body,
+                                 uint64_t body_bytes)
+{
+    bool landed;
+
+    if (lane != 0 || is_gone(peer) || peer->took_back || peer->sending >= SENDING_MAX)
+        return TUTTI_ERR_BUSY;
+    if (endpoint->holding)
+        messages_let_out(endpoint);
+    struct flight *frame = flight_take(endpoint, FRAME_OUT);
+    if (!frame)
+        return TUTTI_ERR_BUSY;
+    put_mark(frame, head_bytes + body_bytes);
+    put(frame, head, head_bytes);
+    put(frame, body, body_bytes);
+    const tutti_status status = flight_send(peer, frame, &landed);
+    if (status || landed)
+        flight_give(endpoint, frame);
+    if (status)
+        return TUTTI_ERR_BUSY;
+    peer->sending += !landed;
+    endpoint->sent_bytes += MARK_BYTES + head_bytes + body_bytes;
+    endpoint->sent_messages++;
+    return TUTTI_OK;
+}
+
 /* ---- in ------------------------------------------------------------------------------------ */
+
+/* Nobody has looked for it by show() since it came. Then the endpoint's thread does not sleep. */
+static void set_unseen(tutti_peer *peer, bool unseen)
+{
+    if (unseen && !peer->unseen)
+        peer->endpoint->unseen++;
+    if (!unseen && peer->unseen)
+        peer->endpoint->unseen--;
+    peer->unseen = unseen;
+}
 
 /* The mark of the next message in the frame; false: the frame has none. */
 static bool next_mark(const struct flight *frame, uint64_t *ret_mark)
@@ -232,6 +270,7 @@ static void frame_has_come(tutti_peer *peer, struct flight *frame)
     }
     if (frame->status)
         cut(peer);
+    set_unseen(peer, !peer->receives.first);
 }
 
 /* Without a request it has been dropped. One that its sender has taken back keeps the receive waiting: nothing
@@ -364,6 +403,7 @@ tutti_status messages_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t
 {
     if (lane != 0)
         return fail(&endpoint->caller, TUTTI_ERR_INVALID_ARGUMENT, 0, "there is lane 0 only");
+    set_unseen(peer, false);
     begin(request, peer, &peer->receives);
     ucx_of(request)->data = data;
     ucx_of(request)->capacity = capacity;
@@ -396,6 +436,7 @@ void messages_forget(tutti_endpoint *endpoint, tutti_peer *peer)
     worker_lock(endpoint->worker);
     flights_drop(endpoint->worker, peer->receive_tag, UINT64_MAX);
     worker_unlock(endpoint->worker);
+    set_unseen(peer, false);
     tutti_queue_clear(&peer->receives);
     tutti_queue_clear(&peer->sends);
     tutti_queue_remove_peer(&endpoint->done, peer);
@@ -423,10 +464,22 @@ static void has_landed(struct flight *flight)
     flight_give(endpoint, flight);
 }
 
+/* UCX's status is «Endpoint timeout» for a process that has ended and for a network that does not answer. So the link
+ * is reported: the core names the process if its own watch finds it dead within a second. */
+static void tell_lost(const tutti_peer *peer)
+{
+    const struct caller *caller = &peer->endpoint->caller;
+    const char *words = peer->endpoint->worker->library->ucs_status_string(peer->link->why);
+
+    if (TUTTI_HAS(caller->host, link_lost))
+        caller->host->link_lost(caller->self, peer->label, words);
+    else
+        caller->host->peer_lost(caller->self, peer->label, words);
+}
+
 /* A receive that UCX has keeps waiting when its peer is gone. */
 static void lose(tutti_peer *peer)
 {
-    tutti_endpoint *endpoint = peer->endpoint;
     struct flight *asked = peer->asked;
 
     peer->lost = true;
@@ -437,9 +490,9 @@ static void lose(tutti_peer *peer)
         }
         flight_forget(asked);
     }
+    set_unseen(peer, !peer->receives.first);
     serve(peer);
-    endpoint->caller.host->peer_lost(endpoint->caller.self, peer->label,
-                                     endpoint->worker->library->ucs_status_string(peer->link->why));
+    tell_lost(peer);
 }
 
 static void look_for_losses(tutti_endpoint *endpoint)
@@ -456,6 +509,7 @@ static void look_for_losses(tutti_endpoint *endpoint)
 
 static void advance(tutti_endpoint *endpoint)
 {
+    endpoint->turns++;
     messages_let_out(endpoint);
     for (struct flight *flight = flights_advance(endpoint), *next; flight; flight = next) {
         next = flight->next_landed;
@@ -480,7 +534,64 @@ tutti_status messages_test(tutti_endpoint *endpoint, tutti_request *request)
 int32_t messages_arm(tutti_endpoint *endpoint)
 {
     messages_let_out(endpoint);
-    if (endpoint->done.first || endpoint->losses != losses_of(&endpoint->worker->losses))
+    if (endpoint->done.first || endpoint->unseen ||
+        endpoint->losses != losses_of(&endpoint->worker->losses))
         return TUTTI_EVENTS_PENDING;
     return flights_arm(endpoint);
+}
+
+/* ---- in, without requests ------------------------------------------------------------------- */
+
+/* What is here; NOT_READY: nothing. */
+static tutti_status glance(tutti_peer *peer, tutti_shown *ret_message)
+{
+    uint64_t mark;
+
+    if (peer->cut || peer->halted)
+        return is_gone(peer)  ? TUTTI_ERR_PEER_LOST
+               : peer->halted ? TUTTI_ERR_NOT_READY
+                              : TUTTI_ERR_INTERNAL;
+    if (!next_mark(peer->in, &mark))
+        return TUTTI_ERR_NOT_READY;
+    if (mark == UINT64_MAX) {
+        cut(peer);
+        return TUTTI_ERR_INTERNAL;
+    }
+    if (mark > FRAME_MESSAGE_BYTES)
+        return TUTTI_ERR_BUSY;
+    *ret_message =
+        (tutti_shown){.data = peer->in->frame + peer->in->read + MARK_BYTES, .bytes = mark};
+    return TUTTI_OK;
+}
+
+/* Where a peer has nothing, its first call since the worker was moved does not move it: so a look at all peers, after
+ * progress(), moves nothing. */
+tutti_status messages_show(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                           tutti_shown *ret_message)
+{
+    tutti_status status = lane ? TUTTI_ERR_INVALID_ARGUMENT : glance(peer, ret_message);
+
+    if (status == TUTTI_ERR_NOT_READY && !peer->halted) {
+        const bool is_asked = peer->asked;
+
+        status = is_asked ? TUTTI_OK : ask_for_frame(peer);
+        if (is_asked && peer->looked == endpoint->turns)
+            advance(endpoint);
+        peer->looked = endpoint->turns;
+        if (!status)
+            status = glance(peer, ret_message);
+    }
+    set_unseen(peer, false);
+    return status;
+}
+
+void messages_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane)
+{
+    uint64_t mark;
+
+    if (lane != 0 || !next_mark(peer->in, &mark))
+        return;
+    peer->in->read += MARK_BYTES + (uint32_t)mark;
+    endpoint->received_bytes += MARK_BYTES + mark;
+    endpoint->received_messages++;
 }

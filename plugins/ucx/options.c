@@ -223,6 +223,11 @@ static enum found find_name(const char *all, const char *wanted, struct nearest 
     return NOWHERE;
 }
 
+bool options_name_transports(const struct ucx_library *library)
+{
+    return library->major > 1 || library->minor >= MINOR_WITH_TRANSPORTS;
+}
+
 static tutti_status check_name(const struct caller *caller, const struct ucx_library *library,
                                const char *all, const struct ucx_option *option)
 {
@@ -232,7 +237,7 @@ static tutti_status check_name(const struct caller *caller, const struct ucx_lib
     case ANY_TIME:
         return TUTTI_OK;
     case OF_TRANSPORT:
-        if (library->major > 1 || library->minor >= MINOR_WITH_TRANSPORTS)
+        if (options_name_transports(library))
             return TUTTI_OK;
         return fail(caller, TUTTI_ERR_INVALID_ARGUMENT, 0,
                     PREFIX "%s has no effect, since UCX %s takes this setting of a transport from "

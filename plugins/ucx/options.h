@@ -34,6 +34,10 @@ void options_try(struct ucx_options *options, const struct ucx_library *library,
 tutti_status options_check(const struct caller *caller, const struct ucx_library *library,
                            const struct ucx_options *options, ucp_config_t *config);
 
+/* Whether ucp_config_modify() takes a transport's setting by its full name. Else it takes it without the transport,
+ * for every one that has it. */
+bool options_name_transports(const struct ucx_library *library);
+
 /* After options_check(): writes them into the settings of a context. INVALID_ARGUMENT in words for a value that is
  * not valid. */
 tutti_status options_apply(const struct caller *caller, const struct ucx_library *library,

@@ -44,6 +44,8 @@ struct tutti_peer {
     bool took_back;                      /* a piece: the receiver takes nothing after it */
     bool halted;                         /* the peer took one back */
     bool cut;                            /* what it sends makes no sense */
+    bool unseen;                         /* something has come since show() found nothing */
+    uint64_t looked;                     /* endpoint->turns, when show() found nothing */
     tutti_request_queue sends, receives; /* in the order posted */
     struct flight *flights;              /* that UCX has */
     unsigned sending;                    /* of these, to the peer */
@@ -64,6 +66,8 @@ struct tutti_endpoint {
     uint64_t losses; /* of the worker's links, of which the core knows */
     tutti_peer *peers;
     tutti_peer *holding; /* whose `out` waits for more; NULL: nobody's */
+    uint64_t turns;      /* calls that have moved the worker */
+    unsigned unseen;     /* peers with that flag */
     struct spare_flights spare;
     tutti_request_queue done; /* complete, not yet reported */
     uint64_t sent_bytes, received_bytes, sent_messages, received_messages;
@@ -75,6 +79,12 @@ tutti_status messages_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t
                             tutti_request *request);
 tutti_status messages_irecv(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *data,
                             uint64_t capacity, tutti_request *request);
+tutti_status messages_send_short(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 const void *head, uint64_t head_bytes, const void *body,
+                                 uint64_t body_bytes);
+tutti_status messages_show(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                           tutti_shown *ret_message);
+void messages_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane);
 tutti_status messages_test(tutti_endpoint *endpoint, tutti_request *request);
 uint32_t messages_progress(tutti_endpoint *endpoint, tutti_request **ret_done, uint32_t capacity);
 void messages_cancel(tutti_endpoint *endpoint, tutti_request *request);

@@ -213,14 +213,12 @@ static tutti_status check_descriptors(const struct caller *caller)
                       "UCX needs %d descriptors, and only %d can be opened", DESCRIPTORS, count);
 }
 
-tutti_status worker_open(const struct caller *caller, const char *bind_address,
-                         struct worker **ret_worker)
+static tutti_status find_or_begin(const struct caller *caller, const char *bind_address,
+                                  struct worker **ret_worker)
 {
     struct ucx_context *context;
-    tutti_status status = check_descriptors(caller);
+    tutti_status status = context_open(caller, bind_address, &context);
 
-    if (!status)
-        status = context_open(caller, bind_address, &context);
     if (status)
         return status;
     pthread_mutex_lock(&lock);
@@ -234,6 +232,18 @@ tutti_status worker_open(const struct caller *caller, const char *bind_address,
         context_close(caller, context);
     else
         *ret_worker = worker;
+    return status;
+}
+
+tutti_status worker_open(const struct caller *caller, const char *bind_address,
+                         struct worker **ret_worker)
+{
+    tutti_status status = check_descriptors(caller);
+
+    if (!status)
+        status = find_or_begin(caller, bind_address, ret_worker);
+    if (status == TUTTI_ERR_NOT_READY) /* UCX cannot use /dev/shm: once more, without it */
+        status = find_or_begin(caller, bind_address, ret_worker);
     return status;
 }
 

@@ -94,6 +94,31 @@ Test(cli_compare, losses_come_first_and_a_picture_is_drawn, .timeout = 60)
     ran_free(&it);
 }
 
+Test(cli_compare, beside_ucx_peers_use_shared_memory, .timeout = 60)
+{
+    if (access(TUTTI_PLUGINS "/libtutti-ucx.so", R_OK))
+        cr_skip_test("the plugin ucx is not part of this build");
+    stand_in("openmpi", "case \"$*\" in *tcp*) exit 3; esac; " LINE);
+    stand_in("mpich", LINE);
+    struct ran it = ran("PATH='%s':\"$PATH\" " COMPARE " --backend ucx 8", folder);
+
+    cr_expect_eq(it.code, 0, "%s%s", it.out, it.err);
+    CONTAINS(it.out, "tutti-ucx      openmpi        mpich");
+    ran_free(&it);
+}
+
+Test(cli_compare, a_build_without_the_backends_plugin_is_named, .timeout = 60)
+{
+    struct ran it =
+        ran("mkdir -p '%s/b/bin' && cd '%s/b/bin' && touch tutti collectives_bench && chmod +x * "
+            "&& " TUTTI_SOURCE_DIR "/bench/compare --build .. --backend ucx 8",
+            folder, folder);
+
+    cr_expect_eq(it.code, 2);
+    CONTAINS(it.err, "lib/tutti/0/libtutti-ucx.so is not there: build it");
+    ran_free(&it);
+}
+
 Test(cli_compare, peers_that_fail_or_hang_are_named_and_left_out, .timeout = 60)
 {
     stand_in("openmpi", "echo the last words >&2; exit 3");
@@ -138,10 +163,11 @@ Test(cli_compare, a_wrong_command_line_is_explained, .timeout = 60)
 {
     static const struct {
         const char *words, *answer;
-    } wrong[] = {{"--operations sum", "no operation is called sum; there are all_reduce, "},
-                 {"--backend udp", "--backend udp is not valid: use shm, tcp, or both"},
-                 {"--ranks 2,1", "--ranks 1 is not valid: use a whole number of at least 2"},
-                 {"10", "10 bytes are no whole number of floats: use a multiple of 4"}};
+    } wrong[] = {
+        {"--operations sum", "no operation is called sum; there are all_reduce, "},
+        {"--backend shm,udp", "--backend udp is not valid: use shm, tcp, ucx, ucc, or several"},
+        {"--ranks 2,1", "--ranks 1 is not valid: use a whole number of at least 2"},
+        {"10", "10 bytes are no whole number of floats: use a multiple of 4"}};
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct ran it = ran(COMPARE " %s", wrong[i].words);

@@ -6,6 +6,8 @@
 
 #include "command.h"
 
+#define STANDIN "TUTTI_UCC=" TUTTI_PLUGINS "/../../standin/libucc.so.1 "
+
 Test(explain, the_chosen_candidate_comes_first_and_is_the_only_one, .timeout = 30)
 {
     static const char *const questions[] = {"all_reduce --bytes 1M -n 4",
@@ -90,6 +92,90 @@ Test(explain, the_answer_fits_the_question, .timeout = 60)
         cr_assert_eq(r.code, 0, "%s: %s", cases[i].words, r.err);
         CONTAINS(r.out, cases[i].said);
         cr_expect_null(strstr(r.out, cases[i].unsaid), "'%s' in:\n%s", cases[i].unsaid, r.out);
+        ran_free(&r);
+    }
+}
+
+/* A machine without InfiniBand: no file of the kernel names a device. */
+Test(explain, what_auto_would_need_for_ucx_between_hosts_is_said, .timeout = 60)
+{
+    static const char rule[] = "auto uses ucx between hosts if every member has a device for it "
+                               "that is no plain socket, and ";
+    static const struct {
+        const char *words, *said;
+    } cases[] = {
+        {"explain send -b1K --layout 1,1", "this host has none"},
+        {"explain all_reduce -b1M --layout 2,2", "this host has none"},
+        {"explain all_reduce -b1M --layout 2,2 --backend auto", "this host has none"},
+    };
+    static const char *const silent[] = {"explain all_reduce -b1M -n4",
+                                         "explain all_reduce -b1M --layout 2,2 --backend tcp",
+                                         "explain send -b1K --layout 1,1 --backend tcp"};
+
+    if (g_file_test("/sys/class/infiniband", G_FILE_TEST_EXISTS))
+        cr_skip_test("this host may have such a device");
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("COLUMNS=300 env -u TUTTI_BACKEND $TUTTI %s", cases[i].words);
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        CONTAINS(r.out, rule);
+        CONTAINS(r.out, cases[i].said);
+        ran_free(&r);
+    }
+    struct ran r = ran("COLUMNS=300 env -u TUTTI_BACKEND TUTTI_TLS=1 $TUTTI explain send -b1K "
+                       "--layout 1,1");
+    CONTAINS(r.out, "and not with TUTTI_TLS");
+    ran_free(&r);
+    for (size_t i = 0; i < G_N_ELEMENTS(silent); i++) {
+        r = ran("COLUMNS=300 env -u TUTTI_BACKEND $TUTTI %s", silent[i]);
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        cr_expect_null(strstr(r.out, "ucx"), "%s", r.out);
+        ran_free(&r);
+    }
+}
+
+Test(explain, the_score_map_of_ucc_is_shown, .timeout = 60)
+{
+    struct ran r = ran("COLUMNS=200 " STANDIN "$TUTTI explain all_gather_v -b4K -n4 "
+                       "--backend ucc");
+
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "chosen  ucc");
+    CONTAINS(r.out, "UCC's score map for 4 members on one host: Allgatherv: Host: "
+                    "{0..inf}:TL_STANDIN:10\n");
+    cr_expect_str_eq(r.err, "");
+    ran_free(&r);
+
+    /* The core does it: then UCC is not asked. */
+    r = ran(STANDIN "$TUTTI explain scatter -b4K -n4 --backend ucc");
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    cr_expect_null(strstr(r.out, "score map"), "%s", r.out);
+    ran_free(&r);
+
+    r = ran(STANDIN "$TUTTI explain barrier -n4 --backend ucc --json");
+    cr_assert_eq(r.code, 0, "%s", r.err);
+    CONTAINS(r.out, "UCC's score map for 4 members on one host: Barrier: Host: ");
+    ran_free(&r);
+}
+
+Test(explain, an_engine_that_cannot_say_how_is_answered_with_the_reason, .timeout = 60)
+{
+    static const struct {
+        const char *variables, *said;
+    } cases[] = {
+        {"STANDIN_UCC_FAILS=context", "no score map of UCC: ucc_context_create of "},
+        {"STANDIN_UCC_FAILS=team STANDIN_UCC_ONLY=2", "no score map of UCC: ucc_team_create of "},
+        {"UCC_LOG_LEVEL=warn", "UCC tells no score map; it needs UCC_LOG_LEVEL=info"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("COLUMNS=600 " STANDIN "%s $TUTTI explain barrier -n4 "
+                           "--backend ucc",
+                           cases[i].variables);
+
+        cr_assert_eq(r.code, 0, "%s: %s", cases[i].variables, r.err);
+        CONTAINS(r.out, "chosen  ucc");
+        CONTAINS(r.out, cases[i].said);
         ran_free(&r);
     }
 }
@@ -201,6 +287,41 @@ Test(explain, a_tuning_file_changes_the_choice_and_is_named_as_the_reason, .time
     folder_remove(folder);
 }
 
+Test(explain, tensors_on_gpus_are_said_to_be_staged, .timeout = 60)
+{
+    static const struct {
+        const char *words, *provider;
+    } cases[] = {
+        {"all_reduce --bytes 1M -n 4 --backend cuda:tcp", "tcp"},
+        {"all_reduce --bytes 1M -n 4 --backend auto", "shm"},
+        {"all_reduce --bytes 1M -n 4 --backend cpu:auto,cuda:tcp", "tcp"},
+        {"all_gather_v --bytes 1K -n 4 --backend cpu:tcp,cuda:shm", "shm"},
+        {"send --bytes 8K --backend cpu:tcp,cuda:shm", "tcp"}, /* messages keep one order */
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autofree char *end = g_strdup_printf(
+            "Tensors on cuda are copied to pinned host memory before the call, and results back "
+            "behind it; %s carries that memory.\n",
+            cases[i].provider);
+        struct ran r = ran("env COLUMNS=200 $TUTTI explain %s --device cuda", cases[i].words);
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        CONTAINS(r.out, ", tensors on cuda\n");
+        CONTAINS(r.out, end);
+        ran_free(&r);
+        r = ran("$TUTTI explain --json %s --device cuda", cases[i].words);
+        CONTAINS(r.out, "\"device\" : \"cuda\"");
+        CONTAINS(r.out, "\"staging\" : \"pinned host memory\"");
+        ran_free(&r);
+    }
+
+    struct ran host = ran("$TUTTI explain --json all_reduce -b 1M --backend cpu:shm,cuda:tcp");
+    CONTAINS(host.out, "\"staging\" : null");
+    CONTAINS(host.out, "\"provider\" : \"shm\"");
+    ran_free(&host);
+}
+
 Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
 {
     static const struct {
@@ -233,6 +354,8 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"barrier --layout 2,2 --backend shm", 1, "shm reaches members of one host only, and the"},
         {"barrier --backend check", 2, "check is a wrapper, not a backend; use TUTTI_WRAP=check"},
         {"barrier --bytes 1", 2, "barrier moves nothing, so it has no --bytes"},
+        {"barrier --device cuda", 2, "barrier moves nothing, so it has no --device"},
+        {"send -b4 --device gpu", 2, "device 'gpu': tensors lie in host memory, \"cpu\", or on"},
         {"broadcast -b4 --op max", 2, "broadcast reduces nothing, so it has no --op"},
         {"gather -b4 --fixed-order", 2, "gather reduces nothing, so it has no --fixed-order"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},

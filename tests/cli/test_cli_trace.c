@@ -372,6 +372,20 @@ Test(trace, a_broadcast_waits_for_its_root_alone, .timeout = 20)
     }
 }
 
+Test(trace, a_rank_whose_stream_is_late_is_told, .timeout = 20)
+{
+    char *folder = folder_new();
+
+    put_dump(folder, 0, 2, 1, UNFINISHED(IN_BARRIER_BEFORE("1")));
+    put_dump(folder, 1, 2, 1, UNFINISHED(WAITS("\"sequence\":1", "-1", "stream")));
+    struct ran r = analyzed(folder);
+    CONTAINS(r.out, "  stuck: earlier work on the stream of a tensor of rank 1 (host h, pid 101) "
+                    "is not done, and holds #1 barrier back");
+    CONTAINS(r.out, "verdict: stuck\n");
+    ran_free(&r);
+    folder_remove(folder);
+}
+
 Test(trace, a_rank_whose_host_does_not_answer_is_cut_off, .timeout = 20)
 {
     static const char cut[] = "  cut: rank 1 (host h, pid 101) does not answer on the network";

@@ -9,7 +9,8 @@
  *
  * Environment: TUTTI_TEST_SEED, _MODE (of enum mode), _MASK (numbers of members), _WHERE (place of
  * the table), _TABLE (its path), _MS (how long random calls follow the listed ones), _BATCH (only
- * that one), _HOSTS (a letter per rank, or none), _AGAIN (what to type to run the case again, for messages).
+ * that one), _HOSTS (a letter per rank, or none), _AGAIN (what to type to run the case again, for messages),
+ * _DEVICES (1: some tensors are on a GPU).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ static void finish_part(struct slot *slot, struct part *part)
 {
     int32_t done = 0;
 
+    slot_wait_on_stream(slot, part);
     if (random_below(&run.state, 4) == 0)
         slot_must(slot, tutti_work_test(part->work, &done), "a work's test");
     if (!done)
@@ -165,7 +167,7 @@ static void make_own_ops(void)
 
 RANK_CASE(conformance)
 {
-    const tutti_init_options options = {.struct_size = sizeof options, .timeout_ms = TIMEOUT_MS};
+    tutti_init_options options = {.struct_size = sizeof options, .timeout_ms = TIMEOUT_MS};
     const char *only = getenv("TUTTI_TEST_BATCH");
 
     run.rank = rank;
@@ -179,6 +181,9 @@ RANK_CASE(conformance)
     sequence_open(&run.sequence, number("TUTTI_TEST_SEED"), (enum mode)number("TUTTI_TEST_MODE"),
                   size, (unsigned)number("TUTTI_TEST_MASK"));
     run.sequence.reproducible = number("TUTTI_REPRODUCIBLE");
+    run.sequence.devices = number("TUTTI_TEST_DEVICES");
+    if (run.sequence.devices)
+        options.device = devices_open();
     run.state = random_mix(run.sequence.seed + (uint64_t)rank);
     make_own_ops();
     run.world = rank_init(&options);

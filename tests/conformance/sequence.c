@@ -12,6 +12,9 @@ enum {
     REGISTERED_BYTES_MAX = 512 * 1024
 };
 
+const char *const sequence_memories[MEMORIES] = {"host memory", "pinned memory", "managed memory",
+                                                 "a device's memory"};
+
 void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int members,
                    unsigned members_mask)
 {
@@ -91,6 +94,7 @@ struct conformance_call sequence_call(const struct sequence *sequence, uint64_t 
         call.count /= (uint64_t)call.members;
     call.values = draw_values(&call, &state);
     call.mixed = !listed && random_below(&state, 2);
+    call.devices = sequence->devices;
     call.key = call.whole_key = random_next(&state);
     return call;
 }
@@ -117,13 +121,14 @@ uint64_t sequence_block(const struct conformance_call *call, int from, int to)
     return counts[random_below(&state, 4)];
 }
 
-/* Of all members' tensors, of nobody's, or of those that each chooses. */
+/* Of all members' tensors, of nobody's, or of those that each chooses. Where there are devices, more often of
+ * nobody's. */
 static bool draw_registered(const struct conformance_call *call, int rank)
 {
     uint64_t whole = random_mix(call->key ^ UINT64_C(0x6d656d6f7279)),
              state = whole + (uint64_t)rank + 1;
 
-    if (call->count * call->element > REGISTERED_BYTES_MAX)
+    if (call->count * call->element > REGISTERED_BYTES_MAX || (call->devices && whole & 1))
         return false;
     switch (whole >> 62) {
     case 0:
@@ -133,6 +138,21 @@ static bool draw_registered(const struct conformance_call *call, int rank)
     default:
         return true;
     }
+}
+
+/* A call orders all that it uses by one stream, and streams order nothing in host memory. So what messages use, and
+ * what a member gives that has only one tensor which counts, is of one kind. */
+static void draw_memory(const struct conformance_call *call, int rank, struct local_facts *facts)
+{
+    static const enum memory memories[] = {MEMORY_HOST,    MEMORY_HOST,   MEMORY_PINNED,
+                                           MEMORY_MANAGED, MEMORY_DEVICE, MEMORY_DEVICE,
+                                           MEMORY_DEVICE,  MEMORY_DEVICE};
+    uint64_t state = random_mix(call->key ^ UINT64_C(0x646576696365)) + (uint64_t)rank + 1;
+    const bool is_one =
+        space_is_message(call->operation) || (call->root >= 0 && call->root != rank);
+
+    facts->in = memories[random_below(&state, 8)];
+    facts->out = is_one ? facts->in : memories[random_below(&state, 8)];
 }
 
 struct local_facts sequence_local(const struct conformance_call *call, int rank)
@@ -152,6 +172,8 @@ struct local_facts sequence_local(const struct conformance_call *call, int rank)
     }
     facts.offset = space_offset(align, call->element);
     facts.registered = draw_registered(call, rank);
+    if (call->devices && !facts.registered)
+        draw_memory(call, rank, &facts);
     return facts;
 }
 

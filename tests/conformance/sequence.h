@@ -25,7 +25,8 @@ struct sequence {
     enum mode mode;
     struct row *rows;
     size_t count;
-    bool reproducible; /* every reduction takes the fixed order; false from sequence_open() */
+    bool reproducible; /* every reduction takes the fixed order; false from sequence_open(), */
+    bool devices;      /* and tensors are on devices, too; the same */
 };
 
 struct conformance_call {
@@ -42,8 +43,12 @@ struct conformance_call {
     bool ordered; /* the bits are those of the fixed order's tree */
     bool uneven;  /* as sequence_block() says */
     bool mixed;   /* members differ in local facts */
+    bool devices; /* tensors may be on a device */
     enum values values;
 };
+
+/* Where a tensor lies. */
+enum memory { MEMORY_HOST, MEMORY_PINNED, MEMORY_MANAGED, MEMORY_DEVICE, MEMORIES };
 
 /* What a member may choose for itself. */
 struct local_facts {
@@ -54,7 +59,10 @@ struct local_facts {
     bool by_offset;  /* the tensor begins at its byte_offset */
     bool registered; /* it is in registered memory */
     size_t offset;
+    enum memory in, out; /* where its tensors lie */
 };
+
+extern const char *const sequence_memories[MEMORIES];
 
 /* `members_mask`: all numbers of members that share the covering array. */
 void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int members,

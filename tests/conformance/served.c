@@ -7,7 +7,16 @@
 #include <string.h>
 
 const char served_head[] =
-    "# operation\tplace\tmembers\tfrom bytes\tto bytes\tprovider\talgorithm\n";
+    "# operation\tplace\tmembers\tfrom bytes\tto bytes\tprovider\talgorithm\n"
+    "# cuda:PLACE, where tensors are on a GPU, in host memory or some in each, has the rows of "
+    "PLACE.\n";
+
+static const char *host_place(const char *where)
+{
+    static const char cuda[] = "cuda:";
+
+    return strncmp(where, cuda, sizeof cuda - 1) ? where : where + sizeof cuda - 1;
+}
 
 static bool parse(const char *line, struct served_row *ret_row)
 {
@@ -70,6 +79,7 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
  * do in one step. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
 {
+    where = host_place(where);
     if (!strcmp(where, "gloo"))
         return op >= 0 && op != TUTTI_AVG;
     if (strcmp(where, "openmpi") && strcmp(where, "mpich") && strcmp(where, "ucc"))
@@ -123,6 +133,7 @@ const char *served_objection(const struct served_table *table, const char *where
 
     if (!table->count)
         return NULL;
+    where = host_place(where);
     for (size_t i = 0; i < table->count; i++) {
         const struct served_row *row = &table->rows[i];
 

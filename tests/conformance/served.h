@@ -6,7 +6,8 @@
  * table is a change of what users get, and is looked at. Messages to another host are operations of
  * their own: send_away, recv_away. So are calls with uneven blocks (`_v`, by the bytes of all blocks
  * where every member knows them, else of none), those in the fixed order and averages of f16 and 8-bit
- * floats (`_fixed`), and reductions that the place's engine leaves to the core (`_core`).
+ * floats (`_fixed`), and reductions that the place's engine leaves to the core (`_core`). Tensors on GPUs
+ * are served as host tensors are: the place "cuda:shm" has the rows of "shm".
  */
 #pragma once
 

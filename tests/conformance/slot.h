@@ -13,13 +13,17 @@ enum {
     PARTS_MAX = MEMBERS_MAX, /* tensors, and calls, of one case on one rank */
     RECORDS = BATCH * PARTS_MAX,
     TIMEOUT_MS = 60000,
-    FAILURES_MAX = 8
+    FAILURES_MAX = 8,
+    STREAMS = 4
 };
 
-/* A vector is one block. Between blocks, and around them, is what nobody may write. */
+/* A vector is one block. Between blocks, and around them, is what nobody may write. What lies on a device has its
+ * elements in pinned memory, too, before and after the call (slot_device.c). */
 struct buffer {
     unsigned char *memory, *data;
-    bool registered;
+    unsigned char *on_device; /* where the call has the memory; NULL: `memory` itself */
+    enum memory kind;
+    bool registered, is_there; /* the latter: on the device */
     size_t bytes, room;
     int64_t shape;
     tutti_tensor tensor;
@@ -40,6 +44,8 @@ struct slot {
     struct local_facts facts;
     struct buffer in, out[PARTS_MAX]; /* `in` may be absent */
     int outs;
+    tutti_options options;
+    void *stream; /* of tensors that are not in host memory; NULL: the legacy one */
     struct part parts[PARTS_MAX + 1];
     int part_count;
     int64_t digest;
@@ -58,6 +64,7 @@ struct run {
     tutti_work *batches[BATCH];
     int batch_count;
     tutti_reduce_op own[2]; /* OP_COMMUTING, OP_NOT_COMMUTING */
+    void *streams[STREAMS]; /* of this rank's device; the first is the legacy one */
     struct {
         void *private; /* what was registered; NULL: it was allocated */
         tutti_memory *memory;
@@ -105,6 +112,29 @@ void buffer_check_and_free(struct buffer *buffer, const struct slot *slot);
 /* Where a block lies, and a tensor of it. */
 unsigned char *buffer_block(const struct buffer *buffer, const struct slot *slot, int block);
 tutti_tensor buffer_block_tensor(struct buffer *buffer, const struct slot *slot, int block);
+
+/* ---- slot_device.c --------------------------------------------------------------------------- */
+
+/* The device of this rank, and its streams. The name of the device, "cuda:1". */
+const char *devices_open(void);
+/* Memory of the buffer's kind, and what a call is told about it. */
+void buffer_allocate(struct buffer *buffer);
+void buffer_free(struct buffer *buffer);
+/* The same place as the call has it, and the device of the buffer's tensors. */
+void *buffer_address(const struct buffer *buffer, unsigned char *at);
+tutti_device buffer_device(const struct buffer *buffer);
+
+/* Whether a tensor of the call is ordered by a stream. */
+bool slot_has_stream(const struct slot *slot);
+/* Puts the copies of what was filled in onto the slot's stream, before the call. */
+void slot_upload(struct slot *slot);
+/* Lets a stream wait for the work, and waits for that stream. Now and then, where tensors are on the device. */
+void slot_wait_on_stream(const struct slot *slot, struct part *part);
+/* Copies back what the call, which is complete, left on the device. */
+void slot_download(struct slot *slot);
+/* A factor on the device, for some calls. */
+void slot_place_factor(const struct slot *slot, tutti_tensor *factor);
+void slot_free_factor(const tutti_tensor *factor);
 
 /* The blocks of a buffer as a list of tensors. */
 struct block_list {

@@ -19,10 +19,11 @@ void slot_fail(const struct slot *slot, const char *why)
 
     sequence_words(&slot->call, words, sizeof words);
     rank_check(RANK_PLACE, false,
-               "%s: %s; this rank: %s, offset %zu; again: TUTTI_CONFORMANCE_SEED=%" PRIu64
-               " TUTTI_CONFORMANCE_ONLY=%s:%d:%" PRIu64 " %s",
-               words, why, ways[slot->facts.way], slot->facts.offset, run.sequence.seed, run.where,
-               run.size, slot->call.number / BATCH, run.again);
+               "%s: %s; this rank: %s, offset %zu, in %s, out in %s; again: "
+               "TUTTI_CONFORMANCE_SEED=%" PRIu64 " TUTTI_CONFORMANCE_ONLY=%s:%d:%" PRIu64 " %s",
+               words, why, ways[slot->facts.way], slot->facts.offset,
+               sequence_memories[slot->facts.in], sequence_memories[slot->facts.out],
+               run.sequence.seed, run.where, run.size, slot->call.number / BATCH, run.again);
     if (++run.failures >= FAILURES_MAX)
         rank_end();
 }
@@ -100,9 +101,11 @@ static tutti_reduce_op premul_op(const struct slot *slot)
     values_fill_factors(&one, run.rank, factors);
     if (slot->call.op_level == OP_PREMUL_EACH)
         fill_each_factor(slot, factors);
-    const tutti_tensor factor = tutti_tensor_1d(factors, slot->call.dtype, &shape, count);
+    tutti_tensor factor = tutti_tensor_1d(factors, slot->call.dtype, &shape, count);
 
+    slot_place_factor(slot, &factor);
     slot_must(slot, tutti_reduce_op_premul(&factor, &op), "the factor");
+    slot_free_factor(&factor);
     free(factors);
     return op;
 }
@@ -122,20 +125,20 @@ static void give_op(const struct slot *slot, tutti_reduce_op op)
         tutti_reduce_op_free(op);
 }
 
-/* The order of a reduction; and half of the asynchronous calls are said to be waited for next, which members
- * need not agree on. */
-static const tutti_options *options_of(const struct slot *slot)
+/* The order of a reduction, and the stream; and half of the asynchronous calls are said to be waited for next, which
+ * members need not agree on. */
+static const tutti_options *options_of(struct slot *slot)
 {
-    static const tutti_options all[] = {
-        {.struct_size = sizeof all[0]},
-        {.struct_size = sizeof all[0], .flags = TUTTI_FIXED_ORDER},
-        {.struct_size = sizeof all[0], .flags = TUTTI_WAITS_NEXT},
-        {.struct_size = sizeof all[0], .flags = TUTTI_FIXED_ORDER | TUTTI_WAITS_NEXT}};
-    const bool fixed = slot->call.row.level[FACTOR_ORDER] == ORDER_FIXED;
     const bool next =
         slot->facts.way == WAY_ASYNC && (slot->call.number + (uint64_t)run.rank) % 2 == 1;
+    uint32_t flags = next ? TUTTI_WAITS_NEXT : 0;
 
-    return fixed || next ? &all[fixed + 2 * next] : NULL;
+    if (slot->call.row.level[FACTOR_ORDER] == ORDER_FIXED)
+        flags |= TUTTI_FIXED_ORDER;
+    slot->options = (tutti_options){.struct_size = sizeof slot->options,
+                                    .flags = flags,
+                                    .stream = slot_has_stream(slot) ? slot->stream : NULL};
+    return flags || slot->options.stream ? &slot->options : NULL;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -173,6 +176,7 @@ static void call_all_reduce(struct slot *slot)
     values_fill(&slot->call, run.rank, in->data);
     const tutti_reduce_op op = take_op(slot);
 
+    slot_upload(slot);
     slot_must(slot,
               into ? tutti_all_reduce_into(run.world, &in->tensor, &out->tensor, op,
                                            options_of(slot), work)
@@ -190,6 +194,7 @@ static void call_broadcast(struct slot *slot)
         values_fill(&slot->call, run.rank, out->data);
     else
         buffer_clear(out, slot);
+    slot_upload(slot);
     slot_must(slot,
               tutti_broadcast(run.world, &out->tensor, slot->call.root, options_of(slot),
                               work_of(slot, part)),
@@ -210,13 +215,14 @@ static void send(struct slot *slot, int to, uint64_t tag)
     if (!slot->in.memory) {
         buffer_make(&slot->in, slot, 0, 0);
         values_fill(&slot->call, run.rank, slot->in.data);
+        slot_upload(slot);
     }
     if (slot->facts.way == WAY_ASYNC)
         slot_must(slot,
                   tutti_isend(run.world, &slot->in.tensor, to, tag, options_of(slot), &part->work),
                   "isend");
     else
-        slot_must(slot, tutti_send(run.world, &slot->in.tensor, to, tag, NULL), "send");
+        slot_must(slot, tutti_send(run.world, &slot->in.tensor, to, tag, options_of(slot)), "send");
 }
 
 static void receive(struct slot *slot, int from, uint64_t tag)
@@ -226,13 +232,14 @@ static void receive(struct slot *slot, int from, uint64_t tag)
 
     part->is_receive = true;
     buffer_clear(out, slot);
+    slot_upload(slot);
     if (slot->facts.way == WAY_ASYNC)
         slot_must(slot,
                   tutti_irecv(run.world, &out->tensor, from, tag, options_of(slot), &part->work),
                   "irecv");
     else
         slot_must(slot,
-                  tutti_recv(run.world, &out->tensor, from, tag, NULL,
+                  tutti_recv(run.world, &out->tensor, from, tag, options_of(slot),
                              run.batch_open ? NULL : &part->source),
                   "recv");
 }
@@ -278,6 +285,7 @@ static void call_reduce(struct slot *slot)
     values_fill(&slot->call, run.rank, in->data);
     const tutti_reduce_op op = take_op(slot);
 
+    slot_upload(slot);
     slot_must(
         slot,
         apart ? tutti_reduce_into(run.world, &in->tensor, &out->tensor, op, slot->call.root,
@@ -384,6 +392,7 @@ static void call_gather(struct slot *slot)
         in = buffer_block_tensor(out, slot, run.rank);
         fill_vector(slot, buffer_block(out, slot, run.rank));
     }
+    slot_upload(slot);
     slot_must(slot,
               slot->call.operation == OPERATION_ALL_GATHER
                   ? all_gather(slot, &in, out, work_of(slot, part))
@@ -407,6 +416,7 @@ static void call_scatter(struct slot *slot)
     } else {
         out = buffer_block_tensor(&slot->in, slot, run.rank);
     }
+    slot_upload(slot);
     slot_must(slot,
               slot->call.operation == OPERATION_SCATTER
                   ? scatter(slot, &slot->in, &out, work_of(slot, part))
@@ -428,6 +438,7 @@ static void call_all_to_all(struct slot *slot)
         buffer_clear(out, slot);
     }
     fill_blocks(slot, in);
+    slot_upload(slot);
     slot_must(slot,
               !slot->call.uneven
                   ? tutti_all_to_all(run.world, &in->tensor, &out->tensor, options_of(slot), work)
@@ -469,6 +480,8 @@ void slot_begin(struct slot *slot, uint64_t number)
 
     *slot = (struct slot){.call = sequence_call(&run.sequence, number)};
     slot->facts = sequence_local(&slot->call, run.rank);
+    if (slot->call.devices)
+        slot->stream = run.streams[random_below(&run.state, STREAMS - 1)];
     if (slot->facts.way != WAY_BATCH) {
         slot_end_batch(slot);
     } else if (!run.batch_open) {

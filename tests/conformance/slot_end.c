@@ -188,6 +188,16 @@ static uint64_t recorded_count(const struct slot *slot, bool uneven)
     return uneven ? shared_count(slot) : sequence_block(&slot->call, run.rank, run.rank);
 }
 
+/* What the record says beside. Pinned memory without a stream is used as it lies. */
+static uint32_t flags_of(const struct slot *slot, bool uneven)
+{
+    bool is_staged = slot->in.on_device || (slot->stream && slot_has_stream(slot));
+
+    for (int i = 0; i < slot->outs; i++)
+        is_staged = is_staged || slot->out[i].on_device;
+    return (uneven ? TUTTI_RECORD_UNEVEN : 0) | (is_staged ? TUTTI_RECORD_STAGED : 0);
+}
+
 /* Means of floats without the range for a sum take the algorithms of the fixed order, which see all
  * operands at once. */
 static bool averages_in_one_step(const struct conformance_call *call)
@@ -214,6 +224,8 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
     }
     if (record->state != 2 || record->bytes != own * call->element)
         slot_fail(slot, "its record is not of a call that is done, with its bytes");
+    if (!part->is_collective && record->flags != (flags_of(slot, false) | TUTTI_RECORD_MESSAGE))
+        slot_fail(slot, "its record tells another place of its tensors");
     if (!part->is_collective && (record->peer < 0 || record->peer >= run.size)) {
         slot_fail(slot, "its record names no peer");
         return;
@@ -221,7 +233,7 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
     if (part->is_collective &&
         (strcmp(record->operation, name) || record->count != recorded_count(slot, uneven) ||
          !is_of_op(call, record) || record->peer != call->root ||
-         record->flags != (uneven ? TUTTI_RECORD_UNEVEN : 0) ||
+         record->flags != flags_of(slot, uneven) ||
          record->dtype != (space_is_barrier(call->operation) ? 0 : call->dtype)))
         slot_fail(slot, "its record is of another call");
     const char *how = "";
@@ -264,6 +276,7 @@ void slot_end(struct slot *slot, const tutti_record *records, uint32_t count)
 
     for (int p = 0; p < slot->part_count; p++)
         take_source(&slot->parts[p], find_record(records, count, &slot->parts[p]));
+    slot_download(slot);
     if (checks[slot->call.operation])
         checks[slot->call.operation](slot);
     for (int p = 0; p < slot->part_count; p++)

@@ -3,7 +3,6 @@
  * Tensors with guarded memory around them, and between their blocks. Blocks with counts may lie in
  * any order: with gaps, the last is the first in memory.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -74,21 +73,25 @@ static uint64_t place_blocks(struct buffer *buffer, bool gaps)
 
 static void make(struct buffer *buffer, const struct slot *slot)
 {
+    const bool is_input = buffer == &slot->in;
     const size_t offset = slot->facts.offset;
     const uint64_t count = place_blocks(buffer, buffer->blocks > 1 && slot->facts.gaps);
 
     buffer->bytes = (size_t)count * slot->call.element;
     buffer->room = (GUARD + offset + buffer->bytes + GUARD + LINE - 1) / LINE * LINE;
     buffer->registered = slot->facts.registered;
-    buffer->memory =
-        buffer->registered ? take_registered(buffer->room) : aligned_alloc(LINE, buffer->room);
-    require(buffer->memory != NULL);
+    buffer->kind = is_input ? slot->facts.in : slot->facts.out;
+    if (buffer->registered)
+        buffer->memory = take_registered(buffer->room);
+    else
+        buffer_allocate(buffer);
     memset(buffer->memory, GUARD_BYTE, buffer->room);
     buffer->data = buffer->memory + GUARD + offset;
-    buffer->tensor =
-        tutti_tensor_1d(buffer->data, slot->call.dtype, &buffer->shape, (int64_t)count);
+    buffer->tensor = tutti_tensor_1d(buffer_address(buffer, buffer->data), slot->call.dtype,
+                                     &buffer->shape, (int64_t)count);
+    buffer->tensor.device = buffer_device(buffer);
     if (slot->facts.by_offset) {
-        buffer->tensor.data = buffer->memory + GUARD;
+        buffer->tensor.data = buffer_address(buffer, buffer->memory + GUARD);
         buffer->tensor.byte_offset = offset;
     }
 }
@@ -127,8 +130,12 @@ void buffer_clear(struct buffer *buffer, const struct slot *slot)
 
 tutti_tensor buffer_block_tensor(struct buffer *buffer, const struct slot *slot, int block)
 {
-    return tutti_tensor_1d(buffer_block(buffer, slot, block), slot->call.dtype,
-                           &buffer->counts[block], buffer->counts[block]);
+    tutti_tensor tensor =
+        tutti_tensor_1d(buffer_address(buffer, buffer_block(buffer, slot, block)), slot->call.dtype,
+                        &buffer->counts[block], buffer->counts[block]);
+
+    tensor.device = buffer_device(buffer);
+    return tensor;
 }
 
 const tutti_tensor *const *buffer_list(struct buffer *buffer, const struct slot *slot,
@@ -174,6 +181,6 @@ void buffer_check_and_free(struct buffer *buffer, const struct slot *slot)
     if (buffer->registered)
         give_back_registered();
     else
-        free(buffer->memory);
-    buffer->memory = NULL;
+        buffer_free(buffer);
+    *buffer = (struct buffer){.memory = NULL};
 }

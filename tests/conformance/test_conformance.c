@@ -5,6 +5,7 @@
  *
  * Environment: TUTTI_CONFORMANCE_SECONDS for each of shm, tcp and composed (30; less leaves the
  * product of small sizes out), half of it for gloo and for ucx, and an eighth for the template, for a reproducible job and for one with checksums;
+ * TUTTI_TEST_LONG=1 for tensors on GPUs over each backend; STANDIN_CUDA_SEED for other delays of the stand-in's streams;
  * TUTTI_CONFORMANCE_SEED; TUTTI_CONFORMANCE=full makes every combination with one special form at most (space.c), =table writes
  * served.tsv anew instead of testing; TUTTI_CONFORMANCE_ONLY=PLACE:MEMBERS makes one start of
  * ranks, and PLACE:MEMBERS:BATCH, as a failure tells it, one batch of its calls; TUTTI_TEST_PROGRAMS=FOLDER takes rank programs of another build.
@@ -18,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "conformance/places.h"
 #include "conformance/sequence.h"
 #include "conformance/served.h"
 #include "harness/launch.h"
@@ -27,110 +29,11 @@ enum {
     FULL_DEADLINE_MS = 3600000,
     SECONDS = 30,
     FOREIGN_SECONDS = 60,
-    MANY = 8
+    MANY = 8,
+    SEEDS_OF_DELAYS = 5
 };
 
 TestSuite(conformance, .timeout = 9 * 3600);
-
-struct place {
-    const char *name, *backend;
-    const char *hosts[MEMBERS_MAX + 1]; /* of each rank; the first NULL: all on this one */
-    int share[MEMBERS_MAX + 1];         /* percent of the time that so many members get */
-    const char *setting;                /* of the environment; NULL: none */
-    const char *mpi;                    /* the ranks are a job of this MPI; NULL: of none */
-};
-
-/* More members than cores take long for each call, and find less in it. */
-#define SHARES                                                                                     \
-    {                                                                                              \
-        0, 2, 26, 22, 20, 10, 8, 6, 6                                                              \
-    }
-
-static const struct place shm[] = {{.name = "shm", .backend = "shm", .share = SHARES}, {0}};
-static const struct place tcp[] = {{.name = "tcp", .backend = "tcp", .share = SHARES}, {0}};
-static const struct place composed[] = {
-    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, NULL, NULL},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, NULL, NULL},
-    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, NULL, NULL},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, NULL, NULL},
-    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, NULL, NULL},
-    {0},
-};
-
-/* Where its plugin was built. */
-static const struct place gloo[] = {
-    {.name = "gloo", .backend = "gloo", .share = {0, 1, 12, 10, 8, 5, 4, 4, 4}},
-    {.name = "gloo-3,1",
-     .backend = "local=shm,remote=gloo",
-     .hosts = {"a", "a", "a", "b"},
-     .share = {[4] = 4}},
-    {0}};
-
-/* Over each kind of UCX's transports, and composed with others. */
-#define SHARES_OF_UCX                                                                              \
-    {                                                                                              \
-        [1] = 1, [2] = 4, [3] = 4, [4] = 4, [8] = 2                                                \
-    }
-static const struct place ucx[] = {
-    {.name = "ucx", .backend = "ucx", .share = {0, 1, 6, 5, 4, 3, 2, 2, 4}},
-    {.name = "ucx-tcp", .backend = "ucx", .share = SHARES_OF_UCX, .setting = "TUTTI_UCX_TLS=tcp"},
-    {.name = "ucx-posix",
-     .backend = "ucx",
-     .share = SHARES_OF_UCX,
-     .setting = "TUTTI_UCX_TLS=posix"},
-    {.name = "shm+ucx-3,1",
-     .backend = "local=shm,remote=ucx",
-     .hosts = {"a", "a", "a", "b"},
-     .share = {[4] = 4}},
-    {.name = "ucx+tcp-2,2-in-turn",
-     .backend = "local=ucx,remote=tcp",
-     .hosts = {"a", "b", "a", "b"},
-     .share = {[4] = 4}},
-    {0}};
-
-/* Over the stand-in for UCC, or the library of TUTTI_TEST_UCC. */
-static const struct place ucc[] = {
-    {.name = "ucc", .backend = "ucc", .share = {0, 1, 8, 6, 6, 3, 3, 3, 4}}, {0}};
-
-/* The plugin template: messages inside a host, by the seven required functions alone. */
-static const struct place template[] = {
-    {.name = "template", .backend = "template", .share = {[2] = 4, [3] = 4, [4] = 4}}, {0}};
-
-/* Where every reduction is in the fixed order without being told so itself. */
-static const struct place reproducible[] = {
-    {"shm", "shm", {NULL}, {[5] = 4}, "TUTTI_REPRODUCIBLE=1", NULL},
-    {"tcp", "tcp", {NULL}, {[3] = 4}, "TUTTI_REPRODUCIBLE=1", NULL},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 4}, "TUTTI_REPRODUCIBLE=1", NULL},
-    {0}};
-
-/* Collectives that go by messages with checksums; how each is served stands nowhere. */
-static const char with_checksums[] = "TUTTI_CHECKSUM=1";
-static const struct place checked[] = {
-    {"shm", "shm", {NULL}, {[3] = 4}, with_checksums, NULL},
-    {"tcp", "tcp", {NULL}, {[2] = 4}, with_checksums, NULL},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_checksums, NULL},
-    {0}};
-
-/* The same calls over encrypted connections. */
-static const char with_tls[] = "TUTTI_TLS=1";
-static const struct place encrypted[] = {
-    {"tcp", "tcp", {NULL}, {[3] = 4}, with_tls, NULL},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_tls, NULL},
-    {0}};
-
-/* A job of each MPI; of MANY only where runs are long (share_of()). */
-#define SHARES_OF_MPI                                                                              \
-    {                                                                                              \
-        [1] = 1, [2] = 6, [3] = 6, [4] = 6, [8] = 6                                                \
-    }
-static const struct place openmpi[] = {
-    {.name = "openmpi", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "openmpi"}, {0}};
-static const struct place mpich[] = {
-    {.name = "mpich", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "mpich"}, {0}};
-
-static const struct place *const places[] = {shm,      tcp,     composed, gloo, ucc,
-                                             template, openmpi, mpich,    ucx};
-enum { PLACES_COUNT = sizeof places / sizeof places[0] };
 
 #define DIGITS "0123456789"
 
@@ -192,12 +95,20 @@ struct start {
     const char *test, *only; /* NULL: all batches */
 };
 
-enum { VARIABLES = 11, VARIABLE_MAX = 256 };
+enum { VARIABLES = 16, VARIABLE_MAX = 256 };
 
 struct variables {
     char text[VARIABLES][VARIABLE_MAX];
     const char *list[VARIABLES + 1];
 };
+
+/* One of a few, by the number of members, for what the stand-in's streams do. */
+static int seed_of_delays(const struct start *start)
+{
+    const char *seed = getenv("STANDIN_CUDA_SEED");
+
+    return seed ? atoi(seed) : 1 + start->members % SEEDS_OF_DELAYS;
+}
 
 static void make_variables(const struct start *start, struct variables *variables)
 {
@@ -216,7 +127,16 @@ static void make_variables(const struct start *start, struct variables *variable
     SAY("TUTTI_TEST_HOSTS=%s", hosts);
     SAY("TUTTI_TEST_MS=%d", ms);
     SAY("TUTTI_PLUGIN_PATH=%s", CONFORMANCE_PLUGINS);
-    SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
+    if (start->place->devices) {
+        SAY("TUTTI_TEST_AGAIN=STANDIN_CUDA_SEED=%d test_conformance --filter conformance/%s",
+            seed_of_delays(start), start->test);
+        SAY("STANDIN_CUDA_SEED=%d", seed_of_delays(start));
+        SAY("STANDIN_CUDA_DEVICES=2");
+        SAY("TUTTI_TEST_DEVICES=1");
+        SAY("TUTTI_CUDA=%s", TUTTI_STANDIN_CUDA);
+    } else {
+        SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
+    }
     if (start->place->setting)
         SAY("%s", start->place->setting);
     if (start->only)
@@ -318,6 +238,8 @@ static void refuse_unknown_start(const struct place *list)
         return;
     for (int i = 0; i < PLACES_COUNT; i++)
         is_elsewhere |= has_wanted(places[i]);
+    for (int i = 0; i < ON_GPUS_COUNT; i++)
+        is_elsewhere |= has_wanted(on_gpus[i]);
     name_starts(list, starts, sizeof starts);
     if (is_elsewhere)
         cr_skip_test("TUTTI_CONFORMANCE_ONLY=%s is another test's; this one has %s", only, starts);
@@ -448,6 +370,34 @@ Test(conformance, calls_over_mpich_give_what_a_serial_program_does)
 {
     run_engine("mpich", mpich, "calls_over_mpich*");
 }
+
+/* ---- tensors on GPUs ------------------------------------------------------------------------- */
+
+static void run_on_gpus(const char *engine, const struct place *list, const char *test)
+{
+    if (!getenv("TUTTI_TEST_LONG") && !getenv("TUTTI_CONFORMANCE_ONLY"))
+        cr_skip_test("only with TUTTI_TEST_LONG=1");
+    if (engine && ranks_lack(engine))
+        cr_skip_test("%s", ranks_lack(engine));
+    run_places(list, test);
+}
+
+Test(conformance, calls_with_gpu_tensors_give_what_a_serial_program_does)
+{
+    run_places(gpus, "calls_with_gpu_tensors_give*");
+}
+
+#define ON_GPUS_OVER(name, engine)                                                                 \
+    Test(conformance, calls_with_gpu_tensors_over_##name##_are_right)                              \
+    {                                                                                              \
+        run_on_gpus(engine, gpus_##name, "calls_with_gpu_tensors_over_" #name "*");                \
+    }
+
+ON_GPUS_OVER(shm, NULL)
+ON_GPUS_OVER(tcp, NULL)
+ON_GPUS_OVER(gloo, "gloo")
+ON_GPUS_OVER(openmpi, "openmpi")
+ON_GPUS_OVER(mpich, "mpich")
 
 Test(conformance, combinations_up_to_64_elements_are_right_over_shm)
 {

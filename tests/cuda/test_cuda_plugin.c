@@ -4,6 +4,7 @@
  * devices. What the functions do is tried by `tutti check` (test_cuda_check.c).
  */
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cuda/bench.h"
@@ -262,4 +263,36 @@ Test(cuda_plugin, a_device_attached_twice_stays_until_both_are_detached)
     bench_close(&one);
     cr_expect_eq(bench_finish(&two, two.stream), TUTTI_OK, "%s", bench_words());
     bench_close(&two);
+}
+
+/* Of four queues two are left to work that does not wait. */
+Test(cuda_plugin, more_waiting_streams_than_queues_are_refused)
+{
+    enum { STREAMS = 3 };
+    void *streams[STREAMS], *memory;
+
+    bench_set("CUDA_DEVICE_MAX_CONNECTIONS", "4");
+    struct bench bench = bench_open();
+    cr_assert_eq(bench.ops->allocate(bench.accelerator, TUTTI_MEMORY_PINNED, BYTES, &memory),
+                 TUTTI_OK);
+    _Atomic uint32_t *word = memory;
+    atomic_store(word, 0);
+    for (int i = 0; i < STREAMS; i++)
+        cr_assert_eq(bench.ops->stream_create(bench.accelerator, &streams[i]), TUTTI_OK);
+    for (uint32_t value = 1; value < 4; value++) /* one stream counts once */
+        for (int i = 0; i < 2; i++)
+            cr_expect_eq(bench.ops->wait_word(bench.accelerator, streams[i], memory, value),
+                         TUTTI_OK);
+    cr_expect_eq(bench.ops->wait_word(bench.accelerator, streams[2], memory, 1),
+                 TUTTI_ERR_UNSUPPORTED);
+    bench_expect_words("2 streams of device 0", "CUDA_DEVICE_MAX_CONNECTIONS", NULL);
+    atomic_store(word, 3);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(bench_finish(&bench, streams[i]), TUTTI_OK);
+    cr_expect_eq(bench.ops->wait_word(bench.accelerator, streams[2], memory, 3), TUTTI_OK);
+    cr_expect_eq(bench_finish(&bench, streams[2]), TUTTI_OK);
+    for (int i = 0; i < STREAMS; i++)
+        bench.ops->stream_free(bench.accelerator, streams[i]);
+    bench.ops->release(bench.accelerator, TUTTI_MEMORY_PINNED, memory);
+    bench_close(&bench);
 }

@@ -156,6 +156,34 @@ Test(train_digits, one_two_and_four_ranks_reach_the_same_weights)
         }
 }
 
+/* That of the stand-in: rank 1 has the second one. */
+Test(train_digits, gradients_on_gpus_give_the_same_weights)
+{
+    static char output[OUTPUT_BYTES];
+
+    train(output, "shm", 2, FOR_EPOCHS(EPOCHS) " --save-weights w1");
+    setenv("TUTTI_CUDA", TUTTI_STANDIN_CUDA, 1);
+    setenv("STANDIN_CUDA_DEVICES", "2", 1);
+    train(output, "cuda:shm", 2, FOR_EPOCHS(EPOCHS) " --device cuda --save-weights w");
+    cr_expect_not_null(strstr(output, ", gradients on GPUs\n"), "%s", output);
+    check_same("w1", "w", "2 ranks with GPUs");
+    train(output, "tcp", 2, FOR_EPOCHS(EPOCHS) " --device cuda:1 --save-weights w");
+    check_same("w1", "w", "2 ranks with one GPU");
+}
+
+Test(train_digits, a_gpu_that_is_not_there_is_told_in_words)
+{
+    static char output[OUTPUT_BYTES];
+    int code = run(output,
+                   "(TUTTI_CUDA=%s %s run -n 2 %s --device cuda:7; "
+                   "TUTTI_CUDA=/nowhere/libcuda.so.1 %s run -n 2 %s --device cuda)",
+                   TUTTI_STANDIN_CUDA, TUTTI_COMMAND, TRAIN_DIGITS, TUTTI_COMMAND, TRAIN_DIGITS);
+
+    cr_expect_neq(code, 0);
+    cr_expect_not_null(strstr(output, "there is no cuda:7"), "%s", output);
+    cr_expect_not_null(strstr(output, "/nowhere/libcuda.so.1"), "%s", output);
+}
+
 Test(train_digits, five_ranks_whose_shares_are_uneven_reach_the_same_weights)
 {
     static char output[OUTPUT_BYTES];

@@ -51,15 +51,12 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucx, fault
             cr_skip_test("%s", ranks_lack(#engine));                                               \
         fault_##suite##_##name(&fault_##engine);                                                   \
     }
-#define FAULT_TEST_WITHOUT_UCX(suite, name)                                                        \
+#define FAULT_TEST_WITH_ENGINES(suite, name)                                                       \
     static void fault_##suite##_##name(const struct fault_way *way);                               \
     FAULT_TEST_OVER(suite, name, gloo)                                                             \
     FAULT_TEST_OVER(suite, name, ucc)                                                              \
-    FAULT_TEST(suite, name)
-#define FAULT_TEST_WITH_ENGINES(suite, name)                                                       \
-    static void fault_##suite##_##name(const struct fault_way *way);                               \
     FAULT_TEST_OVER(suite, name, ucx)                                                              \
-    FAULT_TEST_WITHOUT_UCX(suite, name)
+    FAULT_TEST(suite, name)
 
 /* The same, and in a job of each MPI. */
 #define FAULT_TEST_EVERYWHERE(suite, name)                                                         \

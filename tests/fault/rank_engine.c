@@ -4,8 +4,11 @@
  * is different: TUTTI_TEST_ONE is a variable that is set for it alone before it begins.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rank_tell.h"
@@ -57,4 +60,59 @@ RANK_CASE(no_group_is_made)
         be_different("no_group_is_made");
     tell(tutti_init(NULL, &world));
     check(!world);
+}
+
+/* ---- what engines print ---- */
+
+enum { PRINTED_MAX = 64 << 10 };
+
+/* What the process prints on a descriptor, until kept() gives it back. */
+struct kept {
+    int fd, before, memory;
+};
+
+static struct kept keep(int fd)
+{
+    const struct kept kept = {fd, fcntl(fd, F_DUPFD_CLOEXEC, 3),
+                              memfd_create("printed", MFD_CLOEXEC)};
+
+    require(kept.before >= 0 && kept.memory >= 0);
+    fflush(NULL);
+    require(dup2(kept.memory, fd) == fd);
+    return kept;
+}
+
+static void kept(struct kept *kept, char ret_text[PRINTED_MAX])
+{
+    fflush(NULL);
+    dup2(kept->before, kept->fd);
+    const ssize_t bytes = pread(kept->memory, ret_text, PRINTED_MAX - 1, 0);
+    ret_text[bytes > 0 ? bytes : 0] = 0;
+    close(kept->memory);
+    close(kept->before);
+}
+
+/* TUTTI_TEST_LINE is part of a line that the engine says, and TUTTI_TEST_LEVEL how tutti's log begins it. */
+RANK_CASE(lines_of_the_engine_are_in_the_log_only)
+{
+    static char out[PRINTED_MAX], err[PRINTED_MAX];
+    struct kept on_stdout = keep(STDOUT_FILENO), on_stderr = keep(STDERR_FILENO);
+    tutti_group *world = NULL;
+    char beginning[64];
+
+    const tutti_status status = tutti_init(NULL, &world);
+    const tutti_status end = status ? status : tutti_group_destroy(world);
+    kept(&on_stderr, err);
+    kept(&on_stdout, out);
+    check_ok(status);
+    check_ok(end);
+    check_str_eq(out, "");
+    snprintf(beginning, sizeof beginning, "tutti[%d] %s: ", rank, getenv("TUTTI_TEST_LEVEL"));
+    for (const char *line = err; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (!strncmp(line, beginning, strlen(beginning)) &&
+            memmem(line, strcspn(line, "\n"), getenv("TUTTI_TEST_LINE"),
+                   strlen(getenv("TUTTI_TEST_LINE"))))
+            return;
+    rank_check(RANK_PLACE, false, "a line of the log with «%s» in: %s", getenv("TUTTI_TEST_LINE"),
+               err);
 }

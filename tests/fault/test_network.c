@@ -13,7 +13,16 @@
 #include "harness/net.h"
 #include "harness/stalls.h"
 
-enum { RANKS = 3, FAR = 2, LOST_MS = 6000, SHORT_MS = 1500 };
+enum {
+    RANKS = 3,
+    LINKED = 4,
+    FAR = 2,
+    LOST_MS = 6000,
+    NOTICED_MS = 7500,
+    SHORT_MS = 1500,
+    CALL_MS = 3000,
+    LATE_MS = 1500
+};
 
 static struct net *make_net(void)
 {
@@ -113,7 +122,7 @@ Test(network, a_host_that_is_cut_off_is_lost_in_large_all_reduces_over_ucx, .tim
     cut_over_ucx("ucx", "large");
 }
 
-Test(network, a_host_that_is_cut_off_is_lost_where_ucx_joins_hosts, .timeout = FAULT_TEST_S)
+Test(network, a_host_that_is_cut_off_is_lost_when_composed_over_ucx, .timeout = FAULT_TEST_S)
 {
     cut_over_ucx("local=shm,remote=ucx", "small");
 }
@@ -124,21 +133,20 @@ Test(network, a_host_that_is_cut_off_is_lost_when_composed, .timeout = FAULT_TES
 }
 
 /* At `point` nothing waits for "go", or all do. Ranks 2 and 3 share no control connection: only their messages can find that they are cut off. */
-static void cut_link(const char *case_name, const char *point, const char *call, const char *words)
+static void cut_link(const char *backend, const char *case_name, const char *point,
+                     const char *const *env, struct fault_expected expected)
 {
-    enum { HOSTS = 4, NOTICED_MS = 7500 };
-    char reason[256], call_is[32];
-    struct net *net = net_create(HOSTS, reason, sizeof reason);
+    char reason[256];
+    struct net *net = net_create(LINKED, reason, sizeof reason);
 
     if (!net)
         cr_skip_test("%s", reason);
-    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
     struct ranks *ranks = ranks_start(
         &(struct ranks_options){.program = "rank_fault",
                                 .case_name = case_name,
-                                .size = HOSTS,
-                                .backend = "tcp",
-                                .env = (const char *[]){call_is, NULL},
+                                .size = LINKED,
+                                .backend = backend,
+                                .env = env,
                                 .timeout_ms = (FAULT_TEST_S - 5) * 1000,
                                 .address = net_address(net, 0),
                                 .netns = (const char *[]){net_name(net, 0), net_name(net, 1),
@@ -147,32 +155,67 @@ static void cut_link(const char *case_name, const char *point, const char *call,
     stalls_watch();
     cr_assert(ranks_reach(ranks, RANKS_ALL, point));
     cr_assert(net_cut_link(net, 2, 3));
-    int64_t cut_ns = fault_now_ns();
+    expected.size = LINKED;
+    expected.from_ns = fault_now_ns();
     ranks_tell(ranks, RANKS_ALL, "go");
-    fault_expect(ranks, &(struct fault_expected){.size = HOSTS,
-                                                 .status = "TUTTI_ERR_PEER_LOST",
-                                                 .parts = {"the connection between rank ",
-                                                           "rank 2 (", "rank 3 (", words},
-                                                 .from_ns = cut_ns,
-                                                 .budget_ms = NOTICED_MS});
+    fault_expect(ranks, &expected);
     fault_finish(ranks);
     net_destroy(net);
 }
 
+static void cut_link_over_tcp(const char *case_name, const char *point, const char *call,
+                              const char *words)
+{
+    char call_is[32];
+
+    snprintf(call_is, sizeof call_is, "TUTTI_TEST_CALL=%s", call);
+    cut_link("tcp", case_name, point, (const char *[]){call_is, NULL},
+             (struct fault_expected){
+                 .status = "TUTTI_ERR_PEER_LOST",
+                 .parts = {"the connection between rank ", "rank 2 (", "rank 3 (", words},
+                 .budget_ms = NOTICED_MS});
+}
+
 Test(network, a_link_that_is_cut_is_named_on_all_ranks_in_barriers, .timeout = FAULT_TEST_S)
 {
-    cut_link("calls_for_ever", "running", "barrier", "may be alive");
+    cut_link_over_tcp("calls_for_ever", "running", "barrier", "may be alive");
 }
 
 Test(network, a_link_that_is_cut_is_named_on_all_ranks_in_large_calls, .timeout = FAULT_TEST_S)
 {
-    cut_link("calls_for_ever", "running", "large", "may be alive");
+    cut_link_over_tcp("calls_for_ever", "running", "large", "may be alive");
 }
 
 Test(network, a_link_that_is_cut_before_the_first_message_is_named_on_all_ranks,
      .timeout = FAULT_TEST_S)
 {
-    cut_link("calls_when_told", "open", "barrier", "(tcp: cannot connect to 10.77.0.");
+    cut_link_over_tcp("calls_when_told", "open", "barrier", "(tcp: cannot connect to 10.77.0.");
+}
+
+/* UCX leaves it to the kernel to give up a connection, which takes a quarter of an hour. */
+Test(network, a_call_over_a_link_that_is_cut_ends_at_its_deadline_over_ucx, .timeout = FAULT_TEST_S)
+{
+    if (ranks_lack("ucx"))
+        cr_skip_test("%s", ranks_lack("ucx"));
+    cut_link("ucx", "calls_for_ever", "running",
+             (const char *[]){"TUTTI_TEST_CALL=barrier", "TUTTI_TEST_CALL_MS=3000", NULL},
+             (struct fault_expected){.status = "TUTTI_ERR_TIMEOUT",
+                                     .parts = {"timed out after 3000 ms", "rank "},
+                                     .budget_ms = CALL_MS + LATE_MS});
+}
+
+/* The core finds the process first. */
+Test(network, a_rank_killed_on_another_host_is_named_over_ucx, .timeout = FAULT_TEST_S)
+{
+    if (ranks_lack("ucx"))
+        cr_skip_test("%s", ranks_lack("ucx"));
+    struct net *net = make_net();
+    struct ranks *ranks =
+        start(net, "ucx", "calls_for_ever", (const char *[]){"TUTTI_TEST_CALL=small", NULL});
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    fault_expect_lost(ranks, RANKS, FAR, ranks_signal(ranks, FAR, SIGKILL));
+    net_destroy(net);
 }
 
 /* Short: what was sent is sent again 0.2, 0.6, 1.4 and 3 s later, and then after the 5 s in which a

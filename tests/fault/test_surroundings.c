@@ -167,13 +167,12 @@ static void with_dev_shm(const struct fault_way *way, const char *options)
     fault_finish(ranks);
 }
 
-/* UCX needs one: tests/ucx/test_ucx_groups.c. */
-FAULT_TEST_WITHOUT_UCX(surroundings, a_dev_shm_of_1_mebibyte_changes_nothing)
+FAULT_TEST_WITH_ENGINES(surroundings, a_dev_shm_of_1_mebibyte_changes_nothing)
 {
     with_dev_shm(way, "size=1m");
 }
 
-FAULT_TEST_WITHOUT_UCX(surroundings, no_dev_shm_changes_nothing)
+FAULT_TEST_WITH_ENGINES(surroundings, no_dev_shm_changes_nothing)
 {
     with_dev_shm(way, "none");
 }

@@ -119,3 +119,17 @@ UCC_TEST(a_rank_killed_while_statuses_are_late_is_named_by_all)
     cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
     fault_expect_lost(ranks, RANKS, 2, ranks_signal(ranks, 2, SIGKILL));
 }
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+UCC_TEST(a_warning_of_ucc_is_in_the_log_and_not_on_stdout)
+{
+    struct ranks *ranks =
+        fault_start(&fault_ucc, "rank_engine", "lines_of_the_engine_are_in_the_log_only", 2,
+                    (const char *[]){"TUTTI_TEST_LEVEL=warning", "STANDIN_UCC_SAYS=2",
+                                     "TUTTI_TEST_LINE=ucc: line 2 that nobody asked for", NULL});
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}

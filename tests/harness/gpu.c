@@ -15,6 +15,7 @@
     X(cuDevicePrimaryCtxRetain, (void **context, int device))                                      \
     X(cuCtxSetCurrent, (void *context))                                                            \
     X(cuCtxGetCurrent, (void **context))                                                           \
+    X(cuCtxCreate_v2, (void **context, unsigned flags, int device))                                \
     X(cuMemAlloc_v2, (uint64_t * memory, size_t bytes))                                            \
     X(cuMemAllocManaged, (uint64_t * memory, size_t bytes, unsigned flags))                        \
     X(cuMemFree_v2, (uint64_t memory))                                                             \
@@ -101,6 +102,13 @@ void *gpu_context(void)
 
     must(gpu.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
     return context;
+}
+
+void gpu_use_own_context(void)
+{
+    void *context;
+
+    must(gpu.cuCtxCreate_v2(&context, 0, gpu.device), "cuCtxCreate");
 }
 
 /* ---- memory ---- */

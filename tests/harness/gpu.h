@@ -46,3 +46,5 @@ void gpu_capture(void *stream);
 void gpu_capture_end(void *stream);
 /* The current context of this thread. */
 void *gpu_context(void);
+/* Makes a context of the program's own the current one. */
+void gpu_use_own_context(void);

@@ -109,6 +109,16 @@ Test(check, an_engine_with_collectives_alone_passes)
     expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 21); /* transport.* */
 }
 
+Test(check, a_transport_with_gathers_passes)
+{
+    struct ran checked =
+        ran("$TUTTI check --only 'transport.*' " TUTTI_KIT_PLUGINS "/gathers/libtutti-template.so");
+
+    cr_expect_eq(checked.code, 0, "%s%s", checked.out, checked.err);
+    cr_expect_not_null(strstr(checked.out, " 0 remarks, 0 failed, "), "%s", checked.out);
+    ran_free(&checked);
+}
+
 /* What `tutti check` has to say of a fault: in which check, and in these words. */
 static const struct fault {
     const char *name, *check, *words;
@@ -141,6 +151,8 @@ static const struct fault {
     {"more", "file.stack", "makes the stack of the whole process executable"},
     {"more", "file.calls", "it can call exit"},
     {"pieces", "plugin.descriptor", "piece_bytes is 4194304, and there is no cancel"},
+    {"gathers-twice", "transport.sizes", "it starts a gather while another is under way"},
+    {"gathers-unlike", "transport.sizes", "the members gather "},
     {"shortens", "transport.sizes", "4194304 bytes and arrived with 4194296: truncated"},
 };
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors on GPUs, over host backends: collectives, messages, streams, refusals. */
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/gpu.h"
 #include "harness/rank.h"
@@ -178,6 +180,33 @@ RANK_CASE(a_stream_waits_for_a_work_and_the_host_does_not)
     check_ok(tutti_work_wait(work, 0));
     check_ok(tutti_work_wait_stream(work, other));
     tutti_work_free(work);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Rank 0 by its options, the others by the variable; the local rank would give another. */
+RANK_CASE(the_gpu_that_a_rank_names_is_used)
+{
+    tutti_init_options options = {.struct_size = sizeof options};
+    const int number = (rank + 1) % gpu_count();
+    tutti_group *world;
+    struct vector v;
+    char name[24];
+
+    setenv("TUTTI_DEVICE", "cuda:none", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "a number from 0 to");
+    snprintf(name, sizeof name, "cuda:%d", number);
+    setenv("TUTTI_DEVICE", name, 1);
+    if (rank == 0) {
+        setenv("TUTTI_DEVICE", "cuda:7", 1);
+        options.device = name;
+    }
+    gpu_use(number);
+    world = rank_init(&options);
+    vector_make(&v, 10, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, NULL, NULL));
+    gpu_synchronize(NULL);
+    vector_check(&v, 10, sum_of_ranks(size), size);
     check_ok(tutti_group_destroy(world));
 }
 
@@ -379,6 +408,60 @@ RANK_CASE(what_cannot_be_done_with_a_gpu_is_refused_in_words)
     check(gpu_context() == context);
     gpu_synchronize(stream);
     vector_check(&v, 8, size * sum_of_ranks(size), size * size);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+/* The dump of this process, in TMPDIR; there is one file. */
+static char *read_dump(void)
+{
+    static char text[1 << 16], path[512];
+    const char *folder = getenv("TMPDIR");
+    glob_t found;
+
+    require(folder);
+    snprintf(path, sizeof path, "%s/dump.%d", folder, (int)getpid());
+    require_ok(tutti_recorder_dump(path));
+    strcat(path, "/*.json");
+    require(!glob(path, 0, NULL, &found) && found.gl_pathc == 1);
+    FILE *file = fopen(found.gl_pathv[0], "re");
+    require(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    globfree(&found);
+    return text;
+}
+
+RANK_CASE(records_and_dumps_tell_the_gpu_and_the_stream_that_is_late)
+{
+    tutti_group *world = begin(rank);
+    struct vector v;
+    void *stream = gpu_stream();
+    tutti_options options = on(stream);
+    tutti_record records[3];
+    tutti_work *work;
+    uint32_t count;
+    char name[32];
+
+    vector_make(&v, 8, rank);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, NULL, NULL));
+    struct gpu_hold *hold = gpu_hold(stream);
+    require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, &work));
+    const char *dump = read_dump();
+    snprintf(name, sizeof name, "\"device\":\"cuda:%d\"", gpu_device().id);
+    check_contains(dump, name);
+    check_contains(dump, "\"what\":\"stream\"");
+    check_contains(dump, "\"staged\":true");
+    gpu_let_go(hold);
+    check_ok(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+    require_ok(tutti_recorder_read(world, records, sizeof *records, 3, &count));
+    check_eq(count, 3);
+    check_eq(records[0].flags, 0);
+    check_eq(records[1].flags, TUTTI_RECORD_STAGED);
+    check_eq(records[2].flags, TUTTI_RECORD_STAGED);
     check_ok(tutti_group_destroy(world));
 }
 

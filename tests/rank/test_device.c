@@ -8,13 +8,14 @@
 
 TestSuite(device, .timeout = 200);
 
-static void run(const char *name, int size, const char *backends, const char *choice)
+static void run(const char *program, const char *name, int size, const char *backends,
+                const char *choice)
 {
     char backend[64] = "";
     const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_DEVICES=2",
                                *choice ? backend : NULL, NULL};
     struct ranks_options options = {
-        .program = "rank_device", .case_name = name, .size = size, .backend = backends, .env = env};
+        .program = program, .case_name = name, .size = size, .backend = backends, .env = env};
 
     snprintf(backend, sizeof backend, "TUTTI_BACKEND=%s", choice);
     cr_expect(ranks_run(&options));
@@ -23,12 +24,12 @@ static void run(const char *name, int size, const char *backends, const char *ch
 #define CASE(name, size)                                                                           \
     Test(device, name)                                                                             \
     {                                                                                              \
-        run(#name, size, "shm,tcp", "");                                                           \
+        run("rank_device", #name, size, "shm,tcp", "");                                            \
     }
 #define CHOICE(name, size, words)                                                                  \
     Test(device, name##_by_choice)                                                                 \
     {                                                                                              \
-        run(#name, size, NULL, words);                                                             \
+        run("rank_device", #name, size, NULL, words);                                              \
     }
 
 CASE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 3)
@@ -36,17 +37,80 @@ CASE(a_work_is_complete_when_the_result_is_on_the_gpu, 2)
 CASE(a_tensor_that_a_stream_writes_late_gives_the_right_sum, 3)
 CASE(a_work_starts_at_once_while_its_stream_is_held, 2)
 CASE(a_stream_waits_for_a_work_and_the_host_does_not, 3)
+CASE(the_gpu_that_a_rank_names_is_used, 2)
 CASE(gpu_and_host_tensors_meet_in_one_call, 2)
 CASE(blocks_lists_and_strides_on_gpus_are_moved, 3)
 CASE(messages_between_gpus_keep_their_order_while_a_stream_is_held, 2)
 CASE(a_batch_and_messages_to_oneself_take_gpu_tensors, 3)
 CASE(premultiplied_sums_take_gpu_tensors_and_gpu_factors, 2)
+CASE(records_and_dumps_tell_the_gpu_and_the_stream_that_is_late, 2)
 CASE(what_cannot_be_done_with_a_gpu_is_refused_in_words, 3)
 CHOICE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 2, "cuda:local=shm,remote=tcp")
 CHOICE(blocks_lists_and_strides_on_gpus_are_moved, 3, "cpu:tcp,cuda:auto")
 CHOICE(messages_between_gpus_keep_their_order_while_a_stream_is_held, 2, "cpu:auto,cuda:tcp")
 CHOICE(gpu_and_host_tensors_that_go_different_ways_are_a_mismatch, 3, "cpu:auto,cuda:tcp")
 CHOICE(gpu_and_host_tensors_meet_in_one_call, 3, "cpu:shm,cuda:shm")
+
+Test(device, a_programs_own_current_context_stays_after_each_call)
+{
+    run("rank_device_context", "a_programs_own_current_context_stays_after_each_call", 2, "shm,tcp",
+        "");
+}
+
+/* ---- long tensors ---- */
+
+static void run_long(const char *name, int size, const char *backends)
+{
+    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_DEVICES=2",
+                                      NULL};
+
+    cr_expect(ranks_run(&(struct ranks_options){.program = "rank_device_long",
+                                                .case_name = name,
+                                                .size = size,
+                                                .backend = backends,
+                                                .env = env}));
+}
+
+Test(device, long_tensors_on_gpus_get_the_bits_of_host_tensors)
+{
+    run_long("long_tensors_on_gpus_get_the_bits_of_host_tensors", 2, "shm,tcp");
+    run_long("long_tensors_on_gpus_get_the_bits_of_host_tensors", 3, "shm,tcp");
+}
+
+Test(device, long_tensors_of_gpus_and_hosts_meet)
+{
+    run_long("long_tensors_of_gpus_and_hosts_meet", 3, "shm,tcp");
+}
+
+Test(device, long_tensors_with_strides_are_moved_in_pieces)
+{
+    run_long("long_tensors_with_strides_are_moved_in_pieces", 2, "shm,tcp");
+}
+
+Test(device, calls_wait_for_pinned_memory_that_others_use)
+{
+    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "TUTTI_PINNED_MIB=4", NULL};
+
+    cr_expect(ranks_run(
+        &(struct ranks_options){.program = "rank_device_long",
+                                .case_name = "calls_wait_for_pinned_memory_that_others_use",
+                                .size = 2,
+                                .backend = "shm",
+                                .env = env}));
+}
+
+Test(device, more_streams_than_queues_wait_for_a_work)
+{
+    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
+                                      "CUDA_DEVICE_MAX_CONNECTIONS=8", NULL};
+
+    cr_expect(
+        ranks_run(&(struct ranks_options){.program = "rank_device_long",
+                                          .case_name = "more_streams_than_queues_wait_for_a_work",
+                                          .size = 2,
+                                          .backend = "shm",
+                                          .env = env}));
+}
 
 /* ---- failures ---- */
 
@@ -79,6 +143,33 @@ Test(device, no_stream_waits_for_ever_when_a_rank_is_killed)
 {
     lose_a_rank("shm");
     lose_a_rank("tcp");
+}
+
+static void kill_in_an_all_reduce(const char *backend)
+{
+    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, NULL};
+    char words[2][512] = {"", ""};
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = "rank_device_long",
+        .case_name = "a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all",
+        .size = 3,
+        .backend = backend,
+        .env = env});
+
+    cr_assert_not_null(ranks);
+    for (int r = 0; r < 3; r += 2) {
+        cr_expect(ranks_wait_rank(ranks, r));
+        cr_expect(ranks_result(ranks, r)->passed, "%s", ranks_result(ranks, r)->out);
+        cr_expect(ranks_value(ranks, r, "words", words[r / 2], sizeof words[0]));
+    }
+    cr_expect_str_eq(words[0], words[1]);
+    ranks_free(ranks);
+}
+
+Test(device, a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all)
+{
+    kill_in_an_all_reduce("shm");
+    kill_in_an_all_reduce("tcp");
 }
 
 /* The device of rank 1 is lost at its 40th and later operations. */

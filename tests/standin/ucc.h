@@ -5,6 +5,7 @@
 #include "ucc/ucc_api.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -15,6 +16,11 @@
 UCCI_FUNCTIONS(EXPORTED)
 UCCI_OPTIONAL_FUNCTIONS(EXPORTED)
 #undef EXPORTED
+
+/* Asked about each line before it is written: 0 keeps it from the others and from the file. */
+typedef int log_handler(const char *file, unsigned line, const char *function, int level,
+                        const void *component, const char *format, va_list values);
+__attribute__((visibility("default"))) void ucc_log_push_handler(log_handler *handler);
 
 enum { MEMBERS_MAX = 64, RING_BYTES = 64 << 10, FRAME_BYTES = 16 << 10, SPOILT_BYTES = 4 << 10 };
 

@@ -61,9 +61,16 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                        "leaves_with_the_message",
                                        "ipv6",
                                        NULL};
-    static const char *const ucx[] = {
-        "cancel_receive",          "cancel_send",       "close_delivers",     "close_delivers_late",
-        "leaves_with_the_message", "killed_in_a_piece", "stopped_in_a_piece", NULL};
+    static const char *const ucx[] = {"cancel_receive",
+                                      "cancel_send",
+                                      "close_delivers",
+                                      "close_delivers_late",
+                                      "leaves_with_the_message",
+                                      "killed_in_a_piece",
+                                      "stopped_in_a_piece",
+                                      "short",
+                                      "short_wakes",
+                                      NULL};
     size_t count = add_cases(0, "shm", common);
 
     count = add_cases(count, "tcp", common);

@@ -37,9 +37,11 @@ static struct ucx_device cluster[] = {MEMORY("sysv"),
                                       FABRIC("rc_mlx5", "mlx5_0:1"),
                                       FABRIC("ud_mlx5", "mlx5_0:1"),
                                       FABRIC("rc_mlx5", "mlx5_1:1")};
-static const struct ucx_devices no_devices = {NULL, 0};
-static const struct ucx_devices plain_devices = {plain, sizeof plain / sizeof plain[0]};
-static const struct ucx_devices cluster_devices = {cluster, sizeof cluster / sizeof cluster[0]};
+static const struct ucx_devices no_devices = {.list = NULL};
+static const struct ucx_devices plain_devices = {.list = plain,
+                                                 .count = sizeof plain / sizeof plain[0]};
+static const struct ucx_devices cluster_devices = {.list = cluster,
+                                                   .count = sizeof cluster / sizeof cluster[0]};
 
 Test(ucx_parts, only_a_network_device_without_a_socket_is_a_fabric)
 {

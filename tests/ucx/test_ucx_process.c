@@ -36,6 +36,27 @@ Test(ucx_process, sockets_of_ucx_are_on_one_interface_and_not_inherited)
         (const char *const[]){"TUTTI_UCX_TLS=tcp", NULL});
 }
 
+/* UCX prints both on stdout by itself. */
+Test(ucx_process, lines_of_ucx_are_in_the_log_and_not_on_stdout)
+{
+    static const char *const env[][5] = {
+        {"TUTTI_UCX_NET_DEVICES=lo,nowhere0", "TUTTI_TEST_LEVEL=warning",
+         "TUTTI_TEST_LINE=nowhere0", NULL},
+        {"UCX_LOG_LEVEL=info", "TUTTI_DEBUG=INFO", "TUTTI_TEST_LEVEL=info",
+         "TUTTI_TEST_LINE=ucx: ", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof env / sizeof env[0]; i++)
+        cr_expect(ranks_run(&(struct ranks_options){.program = "rank_engine",
+                                                    .case_name =
+                                                        "lines_of_the_engine_are_in_the_log_only",
+                                                    .size = 2,
+                                                    .backend = "ucx",
+                                                    .timeout_ms = DEADLINE_MS,
+                                                    .env = env[i]}),
+                  "%s", env[i][0]);
+}
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 struct refusal {

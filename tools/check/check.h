@@ -30,6 +30,7 @@
 #pragma once
 
 #include <glib.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -104,6 +105,14 @@ void check_over(void);
 /* Gives bytes to the other members, 64 KiB at most, and takes those of `member` after check_meet(). */
 void check_give(const void *bytes, uint64_t count);
 const uint8_t *check_take(int member, uint64_t *ret_count);
+/* What a member has given to gathers, of two kinds of endpoints, 0 and 1: the last two. */
+enum { CHECK_GATHER_MAX = 64 << 10, CHECK_GATHERS_HELD = 2, CHECK_GATHER_WAYS = 2 };
+struct check_gathers {
+    _Atomic uint64_t begun; /* how many */
+    uint64_t bytes[CHECK_GATHERS_HELD];
+    uint8_t data[CHECK_GATHERS_HELD][CHECK_GATHER_MAX];
+};
+struct check_gathers *check_gathers_of(int member, int way);
 /* The way of this process to another one of the check: whole messages, with descriptors. */
 int check_socket(int member);
 /* Says that this process is going to sleep, on the doorbell returned; and that it is awake again. */

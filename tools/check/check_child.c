@@ -44,6 +44,7 @@ struct world {
     pthread_barrier_t barrier;
     uint64_t given_bytes[CHECK_MEMBERS_MAX];
     uint8_t given[CHECK_MEMBERS_MAX][GIVEN_MAX];
+    struct check_gathers gathers[CHECK_MEMBERS_MAX][CHECK_GATHER_WAYS];
     int sockets[CHECK_MEMBERS_MAX][CHECK_MEMBERS_MAX]; /* [of][to] */
     int doorbells[CHECK_MEMBERS_MAX];
     _Atomic bool asleep[CHECK_MEMBERS_MAX];
@@ -151,6 +152,11 @@ const uint8_t *check_take(int member, uint64_t *ret_count)
 {
     *ret_count = world->given_bytes[member];
     return world->given[member];
+}
+
+struct check_gathers *check_gathers_of(int member, int way)
+{
+    return &world->gathers[member][way];
 }
 
 int check_socket(int member)

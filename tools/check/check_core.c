@@ -159,6 +159,8 @@ static const tutti_host services = {
     .peer_lost = host_peer_lost,
     .reduce_local = host_reduce_local,
     .mac = host_mac,
+    .gather_start = core_gather_start,
+    .gather_test = core_gather_test,
 };
 
 /* ---- endpoint and peer ----------------------------------------------------------------------- */
@@ -181,7 +183,7 @@ static void open_endpoint(struct core *core, const tutti_transport_ops *ops, int
                                       .bind_address = "127.0.0.1",
                                       .run_id = "check",
                                       .size = 2};
-    const uint8_t token = core->token ? core->token : 0x5a;
+    const uint8_t token = core->token ? core->token : CORE_TOKEN;
 
     *core = (struct core){.ops = ops,
                           .host = services,
@@ -257,7 +259,7 @@ void core_start(struct core *core, const struct check_member *member)
 void core_start_two(struct core cores[2], const struct check_member *member)
 {
     for (int i = 0; i < 2; i++) {
-        cores[i].token = (uint8_t)(0x5a + i);
+        cores[i].token = (uint8_t)(CORE_TOKEN + i);
         open_endpoint(&cores[i], check_transport(member->subject), member->index);
     }
     for (int i = 0; i < 2; i++) {

@@ -7,9 +7,13 @@
 
 #include "check/check.h"
 
-#include <stdatomic.h>
-
-enum { CORE_WAIT_MS = 2000, CORE_LABEL = 1000, CORE_MAP_BYTES = 4096, CORE_MEMBERS = 2 };
+enum {
+    CORE_WAIT_MS = 2000,
+    CORE_LABEL = 1000,
+    CORE_MAP_BYTES = 4096,
+    CORE_MEMBERS = 2,
+    CORE_TOKEN = 0x5a
+};
 
 /* The two processes, as transports that map memory are given them. */
 struct tutti_host_mates {
@@ -39,6 +43,7 @@ struct core {
     tutti_host_mates local;
     struct core_memory memory; /* of a transport that maps */
     uint32_t exchanges_started, exchanges_over;
+    _Atomic bool gathers; /* a gather is under way */
 };
 
 enum { CORE_CANARY = 4 };
@@ -103,6 +108,13 @@ tutti_status core_share_start(void *self, tutti_host_mates *local, const int32_t
                               uint32_t count, tutti_exchange **ret_exchange);
 tutti_status core_share_test(void *self, tutti_exchange *exchange, int32_t *ret_descriptors);
 void core_wake_mate(void *self, tutti_host_mates *local, uint32_t index);
+
+/* ---- check_gather.c -------------------------------------------------------------------------- */
+
+/* tutti_host.gather_start and gather_test. */
+tutti_status core_gather_start(void *self, const void *bytes, uint64_t count,
+                               tutti_exchange **ret_exchange);
+tutti_status core_gather_test(void *self, tutti_exchange *exchange, void *ret_all);
 
 /* ---- contents -------------------------------------------------------------------------------- */
 

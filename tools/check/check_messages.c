@@ -437,7 +437,7 @@ void check_bad_address(const struct check_member *member)
 /* A stranger that has the address, and neither the group's token nor its key. */
 void check_stranger(const struct check_member *member)
 {
-    struct core core = {.token = member->index ? 0x11 : 0x5a};
+    struct core core = {.token = member->index ? 0x11 : CORE_TOKEN};
     uint8_t data[64] = {0};
     struct transfer transfer;
 

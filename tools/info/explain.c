@@ -27,7 +27,8 @@ static const char description[] =
     "  tutti explain --json broadcast --bytes 64K --layout 4,4 --root 5\n"
     "  tutti explain send --bytes 8K --layout 2,2 --root 3\n"
     "  tutti explain all_reduce --bytes 4K -n 2 --backend tcp --dtype bf16 --op max\n"
-    "  tutti explain all_reduce --bytes 1M -n 4 --fixed-order\n";
+    "  tutti explain all_reduce --bytes 1M -n 4 --fixed-order\n"
+    "  tutti explain all_reduce --bytes 1M --device cuda --backend cpu:auto,cuda:tcp\n";
 
 struct named {
     const char *name;
@@ -87,7 +88,7 @@ char *explain_operations(const char *between)
 /* The fields that GOption fills in. */
 struct given {
     gboolean json, fixed_order;
-    char *bytes, *members, *backend, *layout, *dtype, *op, *root;
+    char *bytes, *members, *backend, *layout, *dtype, *op, *root, *device;
 };
 
 /* The query as the user would say it. */
@@ -178,9 +179,11 @@ static bool fits(const struct given *given, const char *operation, int64_t trait
 {
     const bool moves = traits & TUTTI_OPERATION_MOVES, reduces = traits & TUTTI_OPERATION_REDUCES;
 
-    if (!moves && (given->bytes || given->dtype))
+    if (!moves && (given->bytes || given->dtype || given->device))
         cli_usage("explain", "%s moves nothing, so it has no %s", operation,
-                  given->bytes ? "--bytes" : "--dtype");
+                  given->bytes   ? "--bytes"
+                  : given->dtype ? "--dtype"
+                                 : "--device");
     else if (!reduces && (given->op || given->fixed_order))
         cli_usage("explain", "%s reduces nothing, so it has no %s", operation,
                   given->op ? "--op" : "--fixed-order");
@@ -200,6 +203,7 @@ static bool parse_question(const struct given *given, const char *operation,
                   .operation = operation,
                   .backend = given->backend,
                   .layout = given->layout,
+                  .device = given->device,
                   .flags = wants_fixed_order(given) ? TUTTI_FIXED_ORDER : 0},
         .dtype = given->dtype ? given->dtype : "f32",
         .op = given->op ? given->op : "sum"};
@@ -227,7 +231,7 @@ static bool parse_question(const struct given *given, const char *operation,
 
 /* Rows are kept until the widths of their columns are known. */
 struct line {
-    char *provider, *algorithm, *reason, *rule;
+    char *provider, *algorithm, *reason, *rule, *staging;
     int chosen, steps;
 };
 
@@ -239,6 +243,7 @@ static void line_free(gpointer user)
     g_free(line->algorithm);
     g_free(line->reason);
     g_free(line->rule);
+    g_free(line->staging);
     g_free(line);
 }
 
@@ -250,6 +255,7 @@ static void keep_row(const tutti_explain_row *row, void *user)
                           .algorithm = g_strdup(row->algorithm),
                           .reason = g_strdup(row->reason),
                           .rule = g_strdup(row->rule),
+                          .staging = g_strdup(row->staging),
                           .chosen = row->chosen,
                           .steps = row->steps};
     g_ptr_array_add(user, line);
@@ -328,8 +334,26 @@ static void print_question(const struct question *question)
                query->root);
     else if (question->traits & TUTTI_OPERATION_HAS_ROOT)
         printf(", root %d", query->root);
-    printf(", %d member%s, layout %s\n", query->members, query->members == 1 ? "" : "s",
+    printf(", %d member%s, layout %s", query->members, query->members == 1 ? "" : "s",
            query->layout ? query->layout : "one host");
+    if (query->device)
+        printf(", tensors on %s", query->device);
+    putchar('\n');
+}
+
+/* The chosen one comes first. */
+static void print_staging(const struct question *question, const GPtrArray *lines)
+{
+    const struct line *chosen = lines->len ? lines->pdata[0] : NULL;
+
+    if (chosen && chosen->staging) {
+        g_autofree char *words = g_strdup_printf(
+            "Tensors on %s are copied to %s before the call, and results back behind it; %s "
+            "carries that memory.",
+            question->query.device, chosen->staging, chosen->provider);
+
+        wrap_print(0, 0, words);
+    }
 }
 
 /* ---- JSON ---- */
@@ -350,6 +374,7 @@ static void build_row(const tutti_explain_row *row, void *user)
     cli_json_int(builder, "steps", row->steps);
     cli_json_string(builder, "reason", row->reason);
     cli_json_string(builder, "rule", row->rule);
+    cli_json_string(builder, "staging", row->staging);
     json_builder_end_object(builder);
 }
 
@@ -365,6 +390,7 @@ static void build_question(JsonBuilder *builder, const struct question *question
     cli_json_int(builder, "members", query->members);
     cli_json_string(builder, "backend", query->backend);
     cli_json_string(builder, "layout", query->layout);
+    cli_json_string(builder, "device", query->device);
     cli_json_string(builder, "dtype",
                     question->traits & TUTTI_OPERATION_MOVES ? question->dtype : NULL);
     cli_json_string(builder, "op", reduces ? question->op : NULL);
@@ -375,6 +401,51 @@ static void build_question(JsonBuilder *builder, const struct question *question
     else
         json_builder_add_null_value(builder);
     cli_json_array(builder, "candidates");
+}
+
+/* ---- the engine ---- */
+
+/* Whether the engine of the chosen backend does the whole call. */
+static void look_for_engine(const tutti_explain_row *row, void *user)
+{
+    bool *ret_found = user;
+
+    *ret_found = *ret_found || (row->chosen && g_str_has_suffix(row->algorithm, "_native"));
+}
+
+static void write_engine(const tutti_explain_row *row, void *user)
+{
+    const int *fd = user;
+
+    if (row->engine)
+        probe_write(*fd, row->engine, strlen(row->engine));
+}
+
+static void ask_in_child(int fd, const void *user)
+{
+    tutti_explain_query query = *(const tutti_explain_query *)user;
+
+    query.flags |= TUTTI_EXPLAIN_ENGINE;
+    tutti_explain(&query, write_engine, &fd);
+}
+
+/* What the engine says of the call, in lines; none, if another does it or it has no words. */
+static char **ask_engine(const struct question *question)
+{
+    char *why = NULL;
+    bool found = false;
+
+    if (tutti_explain(&question->query, look_for_engine, &found) != TUTTI_OK || !found)
+        return g_new0(char *, 1);
+
+    g_autoptr(GByteArray) bytes = probe_in_child(ask_in_child, &question->query, &why);
+    g_autofree char *answer =
+        why ? g_strdup_printf("the engine does not tell how it would do the call: %s", why)
+            : g_strndup(bytes->len ? (const char *)bytes->data : "", bytes->len);
+    g_autofree char *text = g_utf8_make_valid(answer, -1);
+
+    g_free(why);
+    return g_strsplit(text, "\n", -1);
 }
 
 /* ---- the call ---- */
@@ -388,6 +459,14 @@ static int explain_text(const struct question *question)
         return cli_say_failure("explain", status);
     print_question(question);
     print_lines(lines);
+    print_staging(question, lines);
+
+    g_auto(GStrv) engine = ask_engine(question);
+
+    for (char **line = engine; *line; line++) {
+        printf("%*s", PROVIDERS, "");
+        wrap_print(PROVIDERS, PROVIDERS, *line);
+    }
     return EXIT_OK;
 }
 
@@ -400,6 +479,13 @@ static int explain_json(const struct question *question)
     status = tutti_explain(&question->query, build_row, builder);
     if (status != TUTTI_OK)
         return cli_say_failure("explain", status);
+    json_builder_end_array(builder);
+
+    g_auto(GStrv) engine = ask_engine(question);
+
+    cli_json_array(builder, "engine");
+    for (char **line = engine; *line; line++)
+        json_builder_add_string_value(builder, *line);
     json_builder_end_array(builder);
     json_builder_end_object(builder);
     cli_print_json(builder);
@@ -429,6 +515,8 @@ int explain_main(int argc, char **argv)
         {"root", 0, 0, G_OPTION_ARG_STRING, &given.root,
          "Root (default 0), or the member that member 0 sends to or receives from (default 1)",
          "R"},
+        {"device", 0, 0, G_OPTION_ARG_STRING, &given.device,
+         "Where the tensors lie: cuda, or cpu (the default)", "KIND"},
         {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print one JSON document", NULL},
         {NULL, 0, 0, G_OPTION_ARG_NONE, NULL, NULL, NULL}};
     g_autofree char *names = explain_operations(", ");
@@ -454,5 +542,6 @@ int explain_main(int argc, char **argv)
     g_free(given.dtype);
     g_free(given.op);
     g_free(given.root);
+    g_free(given.device);
     return code;
 }

@@ -120,7 +120,7 @@ static bool is_explained(const struct trace_verdict *v)
     return false;
 }
 
-/* A member that has called it, but whose wrapper keeps that from the others. */
+/* A member that has called it, but whose wrapper, or stream, keeps that from the others. */
 static void find_held(struct trace_verdict *v)
 {
     for (guint i = 0; i < v->waiting->len; i++) {
@@ -131,6 +131,11 @@ static void find_held(struct trace_verdict *v)
         if (call && strcmp(call->waits_what, "wrapper") == 0)
             judge_add(v, TRACE_STUCK, judge_ranks(rank), v->sequence,
                       g_strdup_printf("a wrapper (TUTTI_WRAP) of %s holds %s back", who, words));
+        else if (call && strcmp(call->waits_what, "stream") == 0)
+            judge_add(v, TRACE_STUCK, judge_ranks(rank), v->sequence,
+                      g_strdup_printf("earlier work on the stream of a tensor of %s is not done, "
+                                      "and holds %s back",
+                                      who, words));
     }
 }
 

@@ -109,7 +109,7 @@ static const tutti_device_ops operations = {
     .reduce = broken_reduce,
     .scale = broken_scale,
     .prepare = work_prepare,
-    .wait_word = stream_wait_word,
+    .wait_word = queues_wait_word,
 };
 
 static const tutti_provider device = {sizeof device, TUTTI_PROVIDER_DEVICE, "cuda", &operations};
