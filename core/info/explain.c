@@ -390,7 +390,7 @@ tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn
     if (status)
         return error_named(status);
     status = parse_question(&q, &question);
-    const bool asks_fabric = choice.is_auto && layout.hosts > 1;
+    const bool asks_fabric = status == TUTTI_OK && choice.is_auto && layout.hosts > 1;
     const bool fabric = asks_fabric && carriers_take_fabric(&carriers, fabric_rule);
     if (status == TUTTI_OK && question.on_device && choice.by_device)
         question.fields.flags |= CALL_ON_DEVICE;

@@ -59,10 +59,10 @@ Test(device, a_programs_own_current_context_stays_after_each_call)
 
 /* ---- long tensors ---- */
 
-static void run_long(const char *name, int size, const char *backends)
+/* `setting`: of the environment. */
+static void run_long(const char *name, int size, const char *backends, const char *setting)
 {
-    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_DEVICES=2",
-                                      NULL};
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, setting, NULL};
 
     cr_expect(ranks_run(&(struct ranks_options){.program = "rank_device_long",
                                                 .case_name = name,
@@ -71,45 +71,32 @@ static void run_long(const char *name, int size, const char *backends)
                                                 .env = env}));
 }
 
+#define TWO_GPUS "STANDIN_CUDA_DEVICES=2"
+
 Test(device, long_tensors_on_gpus_get_the_bits_of_host_tensors)
 {
-    run_long("long_tensors_on_gpus_get_the_bits_of_host_tensors", 2, "shm,tcp");
-    run_long("long_tensors_on_gpus_get_the_bits_of_host_tensors", 3, "shm,tcp");
+    run_long("long_tensors_on_gpus_get_the_bits_of_host_tensors", 2, "shm,tcp", TWO_GPUS);
+    run_long("long_tensors_on_gpus_get_the_bits_of_host_tensors", 3, "shm,tcp", TWO_GPUS);
 }
 
 Test(device, long_tensors_of_gpus_and_hosts_meet)
 {
-    run_long("long_tensors_of_gpus_and_hosts_meet", 3, "shm,tcp");
+    run_long("long_tensors_of_gpus_and_hosts_meet", 3, "shm,tcp", TWO_GPUS);
 }
 
 Test(device, long_tensors_with_strides_are_moved_in_pieces)
 {
-    run_long("long_tensors_with_strides_are_moved_in_pieces", 2, "shm,tcp");
+    run_long("long_tensors_with_strides_are_moved_in_pieces", 2, "shm,tcp", TWO_GPUS);
 }
 
 Test(device, calls_wait_for_pinned_memory_that_others_use)
 {
-    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "TUTTI_PINNED_MIB=4", NULL};
-
-    cr_expect(ranks_run(
-        &(struct ranks_options){.program = "rank_device_long",
-                                .case_name = "calls_wait_for_pinned_memory_that_others_use",
-                                .size = 2,
-                                .backend = "shm",
-                                .env = env}));
+    run_long("calls_wait_for_pinned_memory_that_others_use", 2, "shm", "TUTTI_PINNED_MIB=4");
 }
 
 Test(device, more_streams_than_queues_wait_for_a_work)
 {
-    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
-                                      "CUDA_DEVICE_MAX_CONNECTIONS=8", NULL};
-
-    cr_expect(
-        ranks_run(&(struct ranks_options){.program = "rank_device_long",
-                                          .case_name = "more_streams_than_queues_wait_for_a_work",
-                                          .size = 2,
-                                          .backend = "shm",
-                                          .env = env}));
+    run_long("more_streams_than_queues_wait_for_a_work", 2, "shm", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
 /* ---- failures ---- */
