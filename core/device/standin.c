@@ -315,7 +315,7 @@ tutti_status device_read(struct device *device, const struct device_tensor *tens
         return status;
     while ((status = packed_fill(list)) == TUTTI_ERR_NOT_READY)
         sched_yield();
-    if (!status && tensor->size->bytes)
+    if (!status && data) /* NULL: no bytes */
         memcpy(to, data, tensor->size->bytes);
     packed_end(&list, false);
     return status;

@@ -45,7 +45,7 @@ static uint16_t port_of(int fd)
         struct sockaddr any;
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
-    } at;
+    } at = {.any.sa_family = AF_UNSPEC};
     socklen_t bytes = sizeof at;
 
     if (option_of(fd, SO_TYPE) != SOCK_STREAM || getsockname(fd, &at.any, &bytes))

@@ -202,7 +202,7 @@ static tutti_status fill(const struct caller *c, void *handle, struct ucx_librar
 static tutti_status open_once(const struct caller *c, struct ucx_library *library)
 {
     const char *variable = c->host->config(c->self, ""), *wanted = variable ? variable : "";
-    char loaded[LOADED_PATH_BYTES];
+    char loaded[LOADED_PATH_BYTES] = "";
     void *handle = NULL;
     tutti_status status = find_loaded(c, loaded);
 

@@ -225,13 +225,12 @@ static tutti_status find_or_begin(const struct caller *caller, const char *bind_
     struct worker *worker = find(context);
     if (!worker)
         status = begin(caller, context, &worker);
-    if (!status)
+    if (worker)
         worker->users++;
     pthread_mutex_unlock(&lock);
-    if (status)
+    if (!worker)
         context_close(caller, context);
-    else
-        *ret_worker = worker;
+    *ret_worker = worker;
     return status;
 }
 

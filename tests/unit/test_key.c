@@ -172,6 +172,24 @@ static void *mac_often(void *user)
     return NULL;
 }
 
+static void join_all(pthread_t threads[4])
+{
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+
+        cr_assert_eq(pthread_join(threads[i], &failed), 0);
+        cr_expect_null(failed);
+    }
+}
+
+/* AddressSanitizer of GCC 12 lets a child inherit its allocator's locks as other threads held them: there no
+ * thread may allocate during a fork. */
+#ifdef __SANITIZE_ADDRESS__
+enum { FORKS_BESIDE_THREADS = false };
+#else
+enum { FORKS_BESIDE_THREADS = true };
+#endif
+
 /* The first call makes what OpenSSL needs, the last one frees it, from whichever thread. */
 Test(key, macs_are_the_same_in_all_threads_and_after_a_fork, .timeout = 30)
 {
@@ -186,6 +204,8 @@ Test(key, macs_are_the_same_in_all_threads_and_after_a_fork, .timeout = 30)
     cr_assert_eq(key_mac(&key, &(struct key_part){"x", 1}, 1, here), TUTTI_OK);
     fork_watch(NULL);
     cr_assert_eq(pipe(ends), 0);
+    if (!FORKS_BESIDE_THREADS)
+        join_all(threads);
     pid_t child = fork();
     if (!child) {
         tutti_status status = key_mac(&key, &(struct key_part){"x", 1}, 1, there);
@@ -199,12 +219,8 @@ Test(key, macs_are_the_same_in_all_threads_and_after_a_fork, .timeout = 30)
     int code = -1;
     cr_expect_eq(waitpid(child, &code, 0), child);
     cr_expect_eq(code, 0);
-    for (int i = 0; i < 4; i++) {
-        void *failed;
-
-        cr_assert_eq(pthread_join(threads[i], &failed), 0);
-        cr_expect_null(failed);
-    }
+    if (FORKS_BESIDE_THREADS)
+        join_all(threads);
     key_release();
 }
 
