@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ucc_context_destroy() closes connections together with all members, and ends the process or hangs where one of
- * them is dead. So contexts stay until the process ends, and worlds of the same members use one after the other.
+ * them is dead. So contexts stay until the process ends, and worlds of the same members use one after the other. Failed
+ * groups and worlds of other members make more of them, and a process makes ENGINE_CONTEXTS_MAX at most.
  *
  * After a failure UCC takes nothing back: an operation whose member is dead waits for ever, and goes on where the
  * member is only late. Its memory is the program's again once its group is closed, so then nobody may
@@ -19,7 +20,7 @@
 #include "../ucx/environment.h"
 #include "log.h"
 
-enum { LEFT_MAX = 32, NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 };
+enum { NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 };
 
 #define CONNECT_EARLY                                                                              \
     "33" /* teams of fewer members; a message to each costs more than the connections of a tree */
@@ -27,7 +28,8 @@ enum { LEFT_MAX = 32, NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 }
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct engine_context *contexts;
 static ucci_lib_h lib; /* NULL: not begun */
-static int left;       /* contexts that are of no use any more, or could not be made */
+static int
+    made; /* contexts, with those that could not be made: UCC keeps what it has opened for them */
 
 void engine_lock(void)
 {
@@ -127,19 +129,18 @@ ucci_status engine_make(struct engine_context *c, const char **ret_where)
     *ret_where = "ucc_context_create";
     connect_early(c->ucc, config);
     lend();
+    made++;
     status = c->ucc->context_create(lib, &params, config, &c->context);
     engine_has_read_environment();
     c->ucc->context_config_release(config);
-    if (status) {
+    if (status)
         c->context = NULL;
-        left++; /* UCC keeps what it has opened for it */
-    }
     return status;
 }
 
 bool engine_is_full(void)
 {
-    return left >= LEFT_MAX;
+    return made >= ENGINE_CONTEXTS_MAX;
 }
 
 static bool fits(const struct engine_context *c, const char *run_id, bool is_world, int rank,
@@ -201,7 +202,6 @@ void engine_drop(struct engine_context *c)
 
     if (--c->users)
         return;
-    left += c->context && c->is_spoilt;
     if (c->context)
         return;
     while (*link != c)

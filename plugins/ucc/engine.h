@@ -10,7 +10,8 @@
 #include "exchange.h"
 #include "library.h"
 
-enum { ENGINE_TOKEN_BYTES = 16 };
+/* A context has some 5 MiB of shared memory and 10 descriptors, and a process may have 1024 of these. */
+enum { ENGINE_TOKEN_BYTES = 16, ENGINE_CONTEXTS_MAX = 32 };
 
 /*
  * A context: the members of one world, and all groups of theirs. It is never destroyed, which UCC does together with
@@ -41,8 +42,7 @@ struct engine_context *engine_find(const char *run_id, bool is_world, int rank, 
 /* A new one, not made yet, with one user. NULL: no memory. Under the lock. */
 struct engine_context *engine_add(const struct ucc_library *ucc, const char *run_id, int rank,
                                   int size, const uint8_t token[ENGINE_TOKEN_BYTES]);
-/* Whether failed groups have left so many contexts that the process gets no further one: each has some 5 MiB of shared
- * memory and 10 descriptors. Under the lock. */
+/* Whether the process has made so many contexts that it gets no further one. Under the lock. */
 bool engine_is_full(void);
 /* Makes UCC's context, which waits for all members. Only on a thread of the plugin, under the lock. */
 ucci_status engine_make(struct engine_context *context, const char **ret_where);

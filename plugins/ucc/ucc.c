@@ -186,9 +186,12 @@ static tutti_status begin_form(tutti_team *team, bool shares)
         team->context = NULL;
     }
     if (!shares && engine_is_full())
-        return refuse(&team->caller, TUTTI_ERR_PLUGIN,
-                      "failed groups of this process have left so many contexts of UCC, which "
-                      "cannot be freed, that it makes no further one; start a new process");
+        return refuse(
+            &team->caller, TUTTI_ERR_PLUGIN,
+            "this process has made %d contexts of UCC, which cannot be freed, and makes no "
+            "more; each group that failed has taken one, and so has each world of other "
+            "members. Start a new process, or use another backend",
+            ENGINE_CONTEXTS_MAX);
     if (!shares)
         team->context = engine_add(team->ucc, team->run_id, team->rank, team->size, team->token);
     if (!team->context)
@@ -259,9 +262,11 @@ static int64_t now_ns(void)
 
 static tutti_status halted(const tutti_team *team)
 {
-    return refuse(&team->caller, TUTTI_ERR_ABORTED,
-                  "another group of this world has failed with an operation under way, which UCC "
-                  "cannot take back; so all groups over the same UCC context end. Make new ones");
+    return refuse(
+        &team->caller, TUTTI_ERR_ABORTED,
+        "a failed group of the same world was destroyed with an operation under way; UCC "
+        "cannot take it back, so it does nothing more for the world and its other groups. "
+        "Call tutti_init() again, or keep failed groups until the others have ended");
 }
 
 /* Moves the operation so often, at most; then team->request is NULL if it is complete. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that make a group of all while something is done to one of them; its list runs downwards, so
  * that the last rank of the world leads. Variables as in rank_fault.c. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,4 +228,116 @@ RANK_CASE(one_waits_elsewhere)
     check(!group);
     check_ok(tutti_barrier(world, 0, 0));
     check_ok(tutti_group_destroy(world));
+}
+
+/* ---- groups over an engine that takes no operation back ------------------------------------- */
+
+enum { COUNT = 4, FAILING_MS = 50, STATUS_TESTS = 2000 };
+
+static tutti_status sum_within(tutti_group *group, float *ones, int timeout_ms)
+{
+    int64_t shape;
+    const tutti_tensor tensor = tutti_tensor_1d(ones, TUTTI_F32, &shape, COUNT);
+    tutti_options options = TUTTI_OPTIONS_INIT;
+
+    options.timeout_ms = timeout_ms;
+    const tutti_status status = tutti_all_reduce(group, &tensor, TUTTI_SUM, &options, NULL);
+    if (!status)
+        check_eq(ones[COUNT - 1], tutti_group_size(group));
+    return status;
+}
+
+static tutti_status sum(tutti_group *group)
+{
+    float ones[COUNT] = {1, 1, 1, 1};
+
+    return sum_within(group, ones, 0);
+}
+
+/* Every member but the victim sums, and so the group ends at the deadline. */
+static void let_fail(tutti_group *group, int rank)
+{
+    static float failing[COUNT]; /* the engine may write it until the group is destroyed */
+    tutti_group_info info = {.struct_size = sizeof info, .state = TUTTI_GROUP_READY};
+
+    if (rank != victim())
+        check_status(sum_within(group, failing, FAILING_MS), TUTTI_ERR_TIMEOUT);
+    for (int i = 0; i < STATUS_TESTS && info.state == TUTTI_GROUP_READY; i++) {
+        rank_sleep_ms(10);
+        require_ok(tutti_group_status(group, &info));
+    }
+    check_eq(info.verdict, TUTTI_ERR_TIMEOUT);
+}
+
+/* The failed group is destroyed last: those beside it go on. */
+RANK_CASE(a_failed_group_is_kept)
+{
+    tutti_group *world = join(), *failed = 0, *next = 0;
+
+    require_ok(make(world, &failed));
+    check_ok(sum(failed));
+    let_fail(failed, rank);
+    check_ok(sum(world));
+    require_ok(make(world, &next));
+    check_ok(sum(next));
+    check_ok(sum(world));
+    check_ok(tutti_group_destroy(next));
+    check_ok(tutti_group_destroy(world));
+    check_status(tutti_group_destroy(failed), TUTTI_ERR_TIMEOUT);
+}
+
+/* The world tells what became of it; groups and worlds that are made afterwards are as good as new. */
+RANK_CASE(a_failed_group_is_destroyed)
+{
+    tutti_group *world = join(), *failed = 0, *next = 0;
+
+    require_ok(make(world, &failed));
+    check_ok(sum(world));
+    let_fail(failed, rank);
+    check_status(tutti_group_destroy(failed), TUTTI_ERR_TIMEOUT);
+    require_ok(make(world, &next));
+    check_ok(sum(next));
+    tell(sum(world));
+    check_ok(sum(next));
+    check_ok(tutti_group_destroy(next));
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
+    world = join();
+    check_ok(sum(world));
+    check_ok(tutti_group_destroy(world));
+}
+
+static int descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = -3; /* its own, and two folders */
+
+    require(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Worlds that fail, one after the other, until none can be made; TUTTI_TEST_ROUNDS at most. */
+RANK_CASE(worlds_fail_again_and_again)
+{
+    const int rounds = number_of("TUTTI_TEST_ROUNDS", 0), before = descriptors();
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_status status = TUTTI_OK;
+    int made = 0;
+
+    options.timeout_ms = 20000;
+    while (!status && made < rounds) {
+        tutti_group *world = 0;
+
+        status = tutti_init(&options, &world);
+        tell(status);
+        if (status)
+            break;
+        made++;
+        let_fail(world, rank);
+        tutti_group_destroy(world);
+    }
+    rank_value("made", "%d", made);
+    rank_value("descriptors", "%d", descriptors() - before);
 }

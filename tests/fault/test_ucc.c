@@ -12,17 +12,23 @@
 
 enum { RANKS = 4, CALL_MS = 1500, VERDICT_MS = 200 };
 
-#define UCC_TEST(name)                                                                             \
+#define UCC_TEST_SKIPPED_IF(name, without)                                                         \
     static void fault_ucc_##name(void);                                                            \
     Test(ucc, name, .timeout = FAULT_TEST_S)                                                       \
     {                                                                                              \
-        if (ranks_lack("ucc"))                                                                     \
-            cr_skip_test("%s", ranks_lack("ucc"));                                                 \
-        if (getenv("TUTTI_TEST_UCC"))                                                              \
-            cr_skip_test("only the stand-in for UCC has this fault");                              \
+        const char *reason = ranks_lack("ucc") ? ranks_lack("ucc") : (without);                    \
+                                                                                                   \
+        if (reason)                                                                                \
+            cr_skip_test("%s", reason);                                                            \
         fault_ucc_##name();                                                                        \
     }                                                                                              \
     static void fault_ucc_##name(void)
+
+#define UCC_TEST(name)                                                                             \
+    UCC_TEST_SKIPPED_IF(                                                                           \
+        name, getenv("TUTTI_TEST_UCC") ? "only the stand-in for UCC has this fault" : NULL)
+/* scripts/check-ucc runs these over a real UCC, too. */
+#define UCC_TEST_OVER_ANY(name) UCC_TEST_SKIPPED_IF(name, NULL)
 
 /* ---- ranks that have not the same engine --------------------------------------------------- */
 
@@ -131,5 +137,57 @@ UCC_TEST(a_warning_of_ucc_is_in_the_log_and_not_on_stdout)
 
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
+
+/* ---- groups that fail with an operation under way ------------------------------------------ */
+
+static struct ranks *start_groups(const char *case_name, int size, const char *variable)
+{
+    return fault_start(&fault_ucc, "rank_group", case_name, size,
+                       (const char *[]){"TUTTI_TEST_VICTIM=1", variable, NULL});
+}
+
+UCC_TEST_OVER_ANY(groups_go_on_while_a_failed_one_is_not_destroyed)
+{
+    struct ranks *ranks = start_groups("a_failed_group_is_kept", RANKS, NULL);
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
+
+UCC_TEST_OVER_ANY(a_destroyed_group_ends_the_world_in_words)
+{
+    struct ranks *ranks = start_groups("a_failed_group_is_destroyed", RANKS, NULL);
+
+    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
+                                                 .status = "TUTTI_ERR_ABORTED",
+                                                 .parts = {"a failed group of the same world",
+                                                           "Call tutti_init() again"}});
+    fault_finish(ranks);
+}
+
+static int number_told(const struct ranks *ranks, int rank, const char *name)
+{
+    char words[32];
+
+    cr_assert(ranks_value(ranks, rank, name, words, sizeof words), "rank %d: no %s", rank, name);
+    return atoi(words);
+}
+
+UCC_TEST_OVER_ANY(worlds_that_fail_leave_32_contexts_at_most_over_ucc)
+{
+    enum { CONTEXTS = 32, DESCRIPTORS = 14 };
+    struct ranks *ranks = start_groups("worlds_fail_again_and_again", 2, "TUTTI_TEST_ROUNDS=40");
+
+    fault_expect(ranks, &(struct fault_expected){
+                            .size = 2,
+                            .status = "TUTTI_ERR_PLUGIN",
+                            .parts = {"has made 32 contexts of UCC", "Start a new process"}});
+    for (int r = 0; r < 2; r++) {
+        cr_expect_eq(number_told(ranks, r, "made"), CONTEXTS);
+        cr_expect_leq(number_told(ranks, r, "descriptors"), CONTEXTS * DESCRIPTORS);
+    }
     fault_finish(ranks);
 }
