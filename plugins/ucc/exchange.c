@@ -43,7 +43,7 @@ bool exchange_is_over(struct exchange *exchange)
 }
 
 /* Under the lock. */
-static ucci_status fail(struct exchange *exchange, tutti_status status)
+static ucci_status fail_with(struct exchange *exchange, tutti_status status)
 {
     exchange->status = status;
     return UCCI_ERR_NO_MESSAGE;
@@ -63,7 +63,7 @@ static ucci_status start(void *source, void *all, size_t bytes, void *info, void
     if (!exchange->is_over)
         status = exchange->caller.host->gather_start(exchange->caller.self, source, bytes,
                                                      &request->gather);
-    const ucci_status answer = status ? fail(exchange, status) : UCCI_OK;
+    const ucci_status answer = status ? fail_with(exchange, status) : UCCI_OK;
     pthread_mutex_unlock(&exchange->lock);
     if (status)
         free(request);
@@ -78,14 +78,14 @@ static ucci_status look(struct exchange *exchange, struct request *request)
     const struct caller *c = &exchange->caller;
 
     if (exchange->is_over)
-        return fail(exchange, TUTTI_ERR_ABORTED);
+        return fail_with(exchange, TUTTI_ERR_ABORTED);
     const tutti_status status = c->host->gather_test(c->self, request->gather, request->all);
     if (status == TUTTI_ERR_NOT_READY) {
         exchange->is_late = c->host->now_ns(c->self) >= exchange->deadline_ns + AFTER_DEADLINE_NS;
-        return exchange->is_late ? fail(exchange, TUTTI_ERR_TIMEOUT) : UCCI_INPROGRESS;
+        return exchange->is_late ? fail_with(exchange, TUTTI_ERR_TIMEOUT) : UCCI_INPROGRESS;
     }
     request->gather = NULL;
-    return status ? fail(exchange, status) : UCCI_OK;
+    return status ? fail_with(exchange, status) : UCCI_OK;
 }
 
 static ucci_status test(void *user)

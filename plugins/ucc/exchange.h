@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "caller.h"
+#include "../ucx/caller.h"
 #include "ucc_api.h"
 
 /* On whose behalf UCC asks. As UCC may ask long after, it lives as long as what UCC has made with it. */

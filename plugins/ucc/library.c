@@ -10,7 +10,6 @@
 #include "library.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,56 +17,33 @@
 #include <sys/auxv.h>
 
 #include "../ucx/environment.h"
+#include "../ucx/loaded.h"
 
 #define SONAME "libucc.so.1"
 #define INSTALL                                                                                    \
     "set TUTTI_UCC to the path of a " SONAME ", or install UCC (docs/engines.md, «Install UCC»)"
 
-enum { PATH_BYTES = 300 };
-
-/* ---- the UCX of the process ---- */
-
-/* The file of a UCX that is loaded; at most one can be. */
-static int look_at(struct dl_phdr_info *object, size_t bytes, void *user)
-{
-    const char *slash = object->dlpi_name ? strrchr(object->dlpi_name, '/') : NULL;
-    char *ret_path = user;
-
-    (void)bytes;
-    if (!slash || (strncmp(slash + 1, "libucs.so", 9) && strncmp(slash + 1, "libucs-", 7)))
-        return 0;
-    snprintf(ret_path, PATH_BYTES, "%s", object->dlpi_name);
-    return 1;
-}
-
-static void find_ucx(char ret_path[PATH_BYTES])
-{
-    *ret_path = 0;
-    dl_iterate_phdr(look_at, ret_path);
-}
-
-/* ---- loading ---- */
-
 static tutti_status check_variable(const struct caller *c, const char *wanted)
 {
     /* UCC and UCX open the files, also of code, that the environment names. */
     if (getauxval(AT_SECURE))
-        return refuse(c, TUTTI_ERR_UNSUPPORTED,
-                      "a set-id program does not load UCC, which would open the files, also of "
-                      "code, that its caller's environment names; use another backend");
+        return fail(c, TUTTI_ERR_UNSUPPORTED, 0,
+                    "a set-id program does not load UCC, which would open the files, also of "
+                    "code, that its caller's environment names; use another backend");
     if (*wanted && !strchr(wanted, '/'))
-        return refuse(c, TUTTI_ERR_INVALID_ARGUMENT,
-                      "TUTTI_UCC=%.200s is not valid: use the path of a " SONAME, wanted);
+        return fail(c, TUTTI_ERR_INVALID_ARGUMENT, 0,
+                    "TUTTI_UCC=%.200s is not valid: use the path of a " SONAME, wanted);
     return TUTTI_OK;
 }
 
 static tutti_status open_file(const struct caller *c, const char *wanted, void **ret_handle)
 {
     struct environment environment;
-    char before[PATH_BYTES], ucx[PATH_BYTES + 128] = "";
+    struct loaded_copies before;
+    char ucx[400] = "";
     const char *path = *wanted ? wanted : SONAME;
 
-    find_ucx(before);
+    loaded_find("libucs", &before);
     const bool changed = environment_lend(&environment);
     *ret_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *reason = *ret_handle ? NULL : dlerror();
@@ -75,13 +51,14 @@ static tutti_status open_file(const struct caller *c, const char *wanted, void *
         environment_take_back(&environment);
     if (*ret_handle)
         return TUTTI_OK;
-    if (*before)
-        snprintf(ucx, sizeof ucx,
-                 "; this process has the UCX of %s already, and a process has one UCX: use a UCC "
-                 "that was built for it",
-                 before);
-    return refuse(c, TUTTI_ERR_PLUGIN, "%s%.250s cannot be opened: %.250s%s; " INSTALL,
-                  *wanted ? "TUTTI_UCC=" : "", path, reason ? reason : "no reason given", ucx);
+    if (*before.first)
+        snprintf(
+            ucx, sizeof ucx,
+            "; this process has the UCX of %.250s already, and a process has one UCX: use a UCC "
+            "that was built for it",
+            before.first);
+    return fail(c, TUTTI_ERR_PLUGIN, 0, "%s%.250s cannot be opened: %.250s%s; " INSTALL,
+                *wanted ? "TUTTI_UCC=" : "", path, reason ? reason : "no reason given", ucx);
 }
 
 static tutti_status find_functions(const struct caller *c, struct ucc_library *library)
@@ -100,9 +77,9 @@ static tutti_status find_functions(const struct caller *c, struct ucc_library *l
     UCCI_OPTIONAL_FUNCTIONS(FIND)
 #undef NEED
 #undef FIND
-    return missing ? refuse(c, TUTTI_ERR_PLUGIN,
-                            "%.300s has no %s(): UCC 1.3 or later is needed; " INSTALL,
-                            library->path, missing)
+    return missing ? fail(c, TUTTI_ERR_PLUGIN, 0,
+                          "%.300s has no %s(): UCC 1.3 or later is needed; " INSTALL, library->path,
+                          missing)
                    : TUTTI_OK;
 }
 
@@ -132,9 +109,9 @@ static tutti_status open_once(const struct caller *c, struct ucc_library *librar
     library->get_version(&library->major, &library->minor, &library->release);
     if (library->major == UCCI_MAJOR)
         return TUTTI_OK;
-    return refuse(c, TUTTI_ERR_PLUGIN,
-                  "%.300s is UCC %u.%u.%u, and this plugin knows %d.x; " INSTALL, library->path,
-                  library->major, library->minor, library->release, UCCI_MAJOR);
+    return fail(c, TUTTI_ERR_PLUGIN, 0,
+                "%.300s is UCC %u.%u.%u, and this plugin knows %d.x; " INSTALL, library->path,
+                library->major, library->minor, library->release, UCCI_MAJOR);
 }
 
 tutti_status library_open(const struct caller *caller, const struct ucc_library **ret_library)

@@ -95,14 +95,14 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
     if (status)
         return status;
     if (!TUTTI_HAS(host, gather_start))
-        return refuse(&caller, TUTTI_ERR_UNSUPPORTED,
-                      "the backend ucc needs a libtutti of plugin ABI 0.8 or later, and this is "
-                      "0.%u",
-                      host->abi_minor);
+        return fail(&caller, TUTTI_ERR_UNSUPPORTED, 0,
+                    "the backend ucc needs a libtutti of plugin ABI 0.8 or later, and this is "
+                    "0.%u",
+                    host->abi_minor);
     const uint64_t each = (uint64_t)options->size * sizeof(uint64_t);
     tutti_team *team = host->allocate(host_self, sizeof *team);
     if (!team)
-        return refuse(&caller, TUTTI_ERR_NO_MEMORY, "no memory for a team");
+        return fail(&caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a team");
     *team = (tutti_team){.caller = caller,
                          .ucc = ucc,
                          .rank = options->rank,
@@ -112,7 +112,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .places = host->allocate(host_self, each)};
     if (!team->counts || !team->places) {
         team_free(team);
-        return refuse(&caller, TUTTI_ERR_NO_MEMORY, "no memory for a team of %d", options->size);
+        return fail(&caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a team of %d", options->size);
     }
     log_join(&team->log, &caller);
     memcpy(team->token, options->token, sizeof team->token);
@@ -164,15 +164,15 @@ static tutti_status check_addresses(const tutti_team *team, const void *const *a
         const uint8_t *theirs = addresses[r];
 
         if (bytes[r] != ADDRESS_BYTES)
-            return refuse(&team->caller, TUTTI_ERR_PLUGIN,
-                          "rank %d has an address of %llu bytes, which is not one of this plugin",
-                          r, (unsigned long long)bytes[r]);
+            return fail(&team->caller, TUTTI_ERR_PLUGIN, 0,
+                        "rank %d has an address of %llu bytes, which is not one of this plugin", r,
+                        (unsigned long long)bytes[r]);
         if (memcmp(first, theirs, 8) != 0)
-            return refuse(&team->caller, TUTTI_ERR_MISMATCH,
-                          "rank 0 has UCC %u.%u and rank %d has UCC %u.%u; install the same on all "
-                          "hosts, or set TUTTI_UCC",
-                          get_number(first), get_number(first + 4), r, get_number(theirs),
-                          get_number(theirs + 4));
+            return fail(&team->caller, TUTTI_ERR_MISMATCH, 0,
+                        "rank 0 has UCC %u.%u and rank %d has UCC %u.%u; install the same on all "
+                        "hosts, or set TUTTI_UCC",
+                        get_number(first), get_number(first + 4), r, get_number(theirs),
+                        get_number(theirs + 4));
         *ret_share = *ret_share && !memcmp(first + 8, theirs + 8, ENGINE_TOKEN_BYTES);
     }
     return TUTTI_OK;
@@ -186,21 +186,18 @@ static tutti_status begin_form(tutti_team *team, bool shares)
         team->context = NULL;
     }
     if (!shares && engine_is_full())
-        return refuse(
-            &team->caller, TUTTI_ERR_PLUGIN,
-            "this process has made %d contexts of UCC, which cannot be freed, and makes no "
-            "more; each group that failed has taken one, and so has each world of other "
-            "members. Start a new process, or use another backend",
-            ENGINE_CONTEXTS_MAX);
+        return fail(&team->caller, TUTTI_ERR_PLUGIN, 0,
+                    "this process has made %d contexts of UCC, which cannot be freed, and makes no "
+                    "more; each group that failed has taken one, and so has each world of other "
+                    "members. Start a new process, or use another backend",
+                    ENGINE_CONTEXTS_MAX);
     if (!shares)
         team->context = engine_add(team->ucc, team->run_id, team->rank, team->size, team->token);
     if (!team->context)
-        return refuse(&team->caller, TUTTI_ERR_NO_MEMORY, "no memory for a context");
+        return fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a context");
     const int error = form_begin(team->context, &team->caller, team->rank, team->size,
                                  team->deadline_ns, &team->form);
-    return error ? team->caller.host->error(team->caller.self, TUTTI_ERR_SYSTEM, error,
-                                            "cannot start a thread")
-                 : TUTTI_OK;
+    return error ? fail(&team->caller, TUTTI_ERR_SYSTEM, error, "cannot start a thread") : TUTTI_OK;
 }
 
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
@@ -221,13 +218,13 @@ static tutti_status team_form(tutti_team *team, const void *const *addresses, co
 static tutti_status failed_to_form(const tutti_team *team, const struct form_result *result)
 {
     if (result->is_late)
-        return refuse(&team->caller, TUTTI_ERR_TIMEOUT,
-                      "timed out in %s, which waits for all members of the group", result->where);
+        return fail(&team->caller, TUTTI_ERR_TIMEOUT, 0,
+                    "timed out in %s, which waits for all members of the group", result->where);
     if (result->gather) /* the core has the message */
         return result->gather;
-    return refuse(&team->caller, TUTTI_ERR_PLUGIN,
-                  "%s of %.200s failed: %.100s; UCC_LOG_LEVEL=debug may tell more", result->where,
-                  team->ucc->path, team->ucc->status_string(result->code));
+    return fail(&team->caller, TUTTI_ERR_PLUGIN, 0,
+                "%s of %.200s failed: %.100s; UCC_LOG_LEVEL=debug may tell more", result->where,
+                team->ucc->path, team->ucc->status_string(result->code));
 }
 
 static tutti_status team_form_test(tutti_team *team)
@@ -248,8 +245,8 @@ static tutti_status team_form_test(tutti_team *team)
 
 static tutti_status failure(const tutti_team *team, const char *what, ucci_status code)
 {
-    return refuse(&team->caller, TUTTI_ERR_PLUGIN, "%s failed: %.200s", what,
-                  team->ucc->status_string(code));
+    return fail(&team->caller, TUTTI_ERR_PLUGIN, 0, "%s failed: %.200s", what,
+                team->ucc->status_string(code));
 }
 
 static int64_t now_ns(void)
@@ -262,11 +259,10 @@ static int64_t now_ns(void)
 
 static tutti_status halted(const tutti_team *team)
 {
-    return refuse(
-        &team->caller, TUTTI_ERR_ABORTED,
-        "a failed group of the same world was destroyed with an operation under way; UCC "
-        "cannot take it back, so it does nothing more for the world and its other groups. "
-        "Call tutti_init() again, or keep failed groups until the others have ended");
+    return fail(&team->caller, TUTTI_ERR_ABORTED, 0,
+                "a failed group of the same world was destroyed with an operation under way; UCC "
+                "cannot take it back, so it does nothing more for the world and its other groups. "
+                "Call tutti_init() again, or keep failed groups until the others have ended");
 }
 
 /* Moves the operation so often, at most; then team->request is NULL if it is complete. */
