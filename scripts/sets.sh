@@ -168,7 +168,8 @@ set_tsan() {
     begin_set tsan "ThreadSanitizer"
     queue_plain tsan build/tsan/bin "" 'sim_threads.c' simulator
     queue_plain tsan build/tsan/bin "" 'thread_*.c' unit standin
-    for plugin in shm tcp; do
+    for plugin in shm tcp ucx; do
+        [[ -e build/tsan/lib/tutti/0/libtutti-$plugin.so ]] || continue
         queue waits tsan plain "transport-$plugin" build/tsan/bin/transport_driver "build/tsan/lib/tutti/0/libtutti-$plugin.so"
     done
     queue_criterion tsan build/release/bin \
