@@ -107,7 +107,7 @@ void fault_await_key(struct ranks *ranks, uint16_t port, const char *name)
 
 static void expect_same_words(const struct ranks *ranks, const struct fault_expected *expected)
 {
-    char words[WORDS_MAX], status[64], first[WORDS_MAX];
+    char words[WORDS_MAX] = "", status[64] = "", first[WORDS_MAX];
     int reference = -1;
 
     for (int r = 0; r < expected->size; r++) {
