@@ -29,7 +29,7 @@ enum {
     TIMEOUT_MS = 60000,
     VARIABLES_MAX = 1024,
     VARIABLE_BYTES = 512,
-    OWN_VARIABLES = 12,
+    OWN_VARIABLES = 13,
     ARGUMENTS_MAX = 16
 };
 
@@ -159,6 +159,8 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
         add_own(environment, "TUTTI_HOST=%s", options->host_of[rank]);
     if (options->backend && strstr(options->backend, "ucc"))
         add_own(environment, "TUTTI_UCC=%s", ranks_ucc());
+    if (options->backend && strstr(options->backend, "ucx") && getenv("TUTTI_TEST_UCX_LIBRARY"))
+        add_own(environment, "TUTTI_UCX=%s", getenv("TUTTI_TEST_UCX_LIBRARY"));
     if (options->mpi)
         add_own(environment, "%s", ranks_lsan_options(options->mpi));
     if (ranks->pmi_proxies)

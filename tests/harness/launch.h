@@ -77,6 +77,7 @@ const char *ranks_lack(const char *name);
 
 /* The library that jobs over "ucc" open: the stand-in, or that of TUTTI_TEST_UCC. */
 const char *ranks_ucc(void);
+/* That of jobs over "ucx" is the process's, or that of TUTTI_TEST_UCX_LIBRARY. */
 
 /* Whether the ranks are built with instruments, which make them ten times as slow: budgets of time
  * are those of a build without. */
