@@ -153,7 +153,7 @@ set_asan() {
     mapfile -t folders < <(all_folders)
     queue_plain asan build/asan/bin "" 'sim_*.c' "${folders[@]}"
     queue_plain asan build/asan/bin "" 'thread_*.c' "${folders[@]}"
-    queue_criterion asan build/asan/bin TUTTI_CONFORMANCE_SECONDS=4 "${folders[@]}" attack
+    queue_criterion asan build/asan/bin TUTTI_CONFORMANCE_SECONDS=2 "${folders[@]}" attack
 }
 
 set_python() {
@@ -173,7 +173,7 @@ set_tsan() {
         queue waits tsan plain "transport-$plugin" build/tsan/bin/transport_driver "build/tsan/lib/tutti/0/libtutti-$plugin.so"
     done
     queue_criterion tsan build/release/bin \
-        "TUTTI_TEST_PROGRAMS=$PWD/build/tsan/bin TUTTI_CONFORMANCE_SECONDS=4" "${rank_folders[@]}"
+        "TUTTI_TEST_PROGRAMS=$PWD/build/tsan/bin TUTTI_CONFORMANCE_SECONDS=2" "${rank_folders[@]}"
 }
 
 set_coverage() {
