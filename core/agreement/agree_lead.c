@@ -10,6 +10,7 @@
 
 #include <tutti/version.h>
 
+#include "agreement/agree_devices.h"
 #include "agreement/agree_lead.h"
 #include "agreement/settings.h"
 #include "base/cleanup.h"
@@ -375,6 +376,7 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     struct leading *lead = a->lead;
 
     lay_out(a);
+    devices_find(lead->members, a->group->size);
     tutti_status status = decision_allocate(d, a->group->size, lead->hosts);
     if (status)
         return status;
@@ -423,8 +425,10 @@ tutti_status lead_decide(struct agreement *a)
         status = fill_decision(a, &d, &culprit);
     for (int r = 0; r < a->group->size; r++)
         a->lead->members[r].reported = 0;
-    if (!status)
+    if (!status) {
+        devices_tell(a);
         know_addresses(a);
+    }
     if (!status)
         status = publish(a, &d);
     if (status)

@@ -12,6 +12,8 @@ struct led_member {
     unsigned reported; /* in this round: bits of enum report_phase */
     bool alone;        /* could not be proven a local peer: a host of its own */
     int host;
+    int32_t device;   /* number of its device */
+    const char *uuid; /* of that, in the offer; NULL: it has not looked for one */
 };
 
 struct leading {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agreement/agree.h"
+#include "agreement/agree_devices.h"
 #include "agreement/agreement.h"
 #include "agreement/settings.h"
 #include "base/cgroup.h"
@@ -124,6 +125,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
         if (*names[level] && look_at(a, level, names[level], &offer->engines[level], &settings))
             snprintf(offer->reasons[level], sizeof offer->reasons[level], "%.*s",
                      TEXT_CUT(error_message(), 900));
+    devices_offer(a->group, &offer->device);
     tutti_status status =
         a->listener < 0 ? local_listen(offer->socket_name, &a->listener) : TUTTI_OK;
     if (status)

@@ -66,6 +66,34 @@ socklen_t address_bytes(const struct sockaddr_storage *address)
                                             : 0;
 }
 
+static void device_encode(struct writer *w, const struct device_offer *device)
+{
+    write_u32(w, (uint32_t)device->type);
+    if (!device->type)
+        return;
+    write_u32(w, (uint32_t)device->number);
+    write_u32(w, device->count);
+    write_u32(w, device->listed);
+    for (uint32_t i = 0; i < device->listed; i++)
+        write_string(w, device->uuids[i]);
+}
+
+static void device_decode(struct reader *r, struct device_offer *ret_device)
+{
+    *ret_device = (struct device_offer){.type = (int32_t)read_u32(r)};
+    if (!ret_device->type)
+        return;
+    ret_device->number = (int32_t)read_u32(r);
+    ret_device->count = read_u32(r);
+    ret_device->listed = read_u32(r);
+    if (!ret_device->count || ret_device->number < -1 || ret_device->count > INT32_MAX ||
+        ret_device->number >= (int32_t)ret_device->count || !ret_device->listed ||
+        ret_device->listed > AGREE_DEVICES_MAX || ret_device->listed > ret_device->count)
+        r->bad = true;
+    for (uint32_t i = 0; i < ret_device->listed && !r->bad; i++)
+        read_string(r, ret_device->uuids[i], AGREE_UUID_MAX);
+}
+
 void offer_encode(struct writer *w, const struct offer *offer)
 {
     write_u32(w, AGREE_PROTOCOL);
@@ -90,6 +118,7 @@ void offer_encode(struct writer *w, const struct offer *offer)
         write_u32(w, engine->patch);
         write_u32(w, (engine->same_minor ? SAME_MINOR : 0) | (engine->fabric ? FABRIC : 0));
     }
+    device_encode(w, &offer->device);
 }
 
 bool offer_decode_version(const void *data, size_t size, struct offer_version *ret_version)
@@ -132,6 +161,7 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
         engine->same_minor = traits & SAME_MINOR;
         engine->fabric = traits & FABRIC;
     }
+    device_decode(&r, &ret_offer->device);
     return !r.bad && ret_offer->refused <= 0;
 }
 

@@ -24,7 +24,7 @@
 
 enum {
     AGREE_PROTOCOL =
-        14, /* raised with every change of what members of a group tell each other, here,
+        15, /* raised with every change of what members of a group tell each other, here,
                            in the control plane, in shared memory or in our transports, and of what
                            all have to do alike: which algorithm a call takes, and its steps */
     AGREE_VERSION_MAX = 64,
@@ -32,6 +32,8 @@ enum {
     AGREE_HOST_KEY_MAX = 256,
     AGREE_BACKEND_MAX = BACKEND_WORDS_MAX + 2 * PLUGIN_NAME_MAX,
     AGREE_ENGINE_MAX = 64,
+    AGREE_DEVICES_MAX = 32, /* that an offer describes */
+    AGREE_UUID_MAX = 64,
     AGREE_OFFER_MAX = 12288,
     DECISION_ABORT_MAX = AGREE_MESSAGE_MAX + 64
 };
@@ -42,6 +44,16 @@ struct engine_offer {
     uint32_t major, minor, patch;
     bool same_minor; /* is needed */
     bool fabric;     /* asked of the candidate of `auto` alone: it has devices besides sockets */
+};
+
+/* The device of a member, if it has looked for one. Which one it is may depend on the layout, which only the leader
+ * knows then: so all are described. */
+struct device_offer {
+    int32_t type;    /* TUTTI_DEVICE_…; 0: it has not looked */
+    int32_t number;  /* -1: the local rank modulo `count` */
+    uint32_t count;  /* that the member sees */
+    uint32_t listed; /* below: the first ones, or the one with the number */
+    char uuids[AGREE_DEVICES_MAX][AGREE_UUID_MAX];
 };
 
 /* Which tutti a member is of. */
@@ -65,6 +77,7 @@ struct offer {
     char reasons[CONTROL_PROVIDERS]
                 [AGREE_MESSAGE_MAX]; /* why a candidate is not there; "": it is */
     struct engine_offer engines[CONTROL_PROVIDERS];
+    struct device_offer device;
 };
 
 enum outcome_kind { OUTCOME_NONE, OUTCOME_COMMIT, OUTCOME_RETRY, OUTCOME_ABORT };

@@ -39,8 +39,8 @@ static tutti_status device_of_group(struct tutti_group *group, int32_t type,
         return TUTTI_OK;
     }
     const bool chosen = group->device_choice.type == type;
-    tutti_status status =
-        device_open(type, chosen ? group->device_choice.number : -1, group->layout.local, &device);
+    tutti_status status = device_open(type, chosen ? group->device_choice.number : -1,
+                                      group->origin.local_rank, &device);
     if (status)
         return status;
     if (group->choice.device_is_auto)

@@ -59,6 +59,11 @@ int32_t device_number(const struct device *device)
     return device->number;
 }
 
+const char *device_uuid(const struct device *device)
+{
+    return device->info.uuid_text;
+}
+
 const char *device_name(const struct device *device)
 {
     return device->name;
@@ -215,6 +220,26 @@ tutti_status device_look_for(int32_t type, int32_t number)
     LOCK_SCOPE(&lock);
 
     return find_device(type, number, 0, &maker, &number);
+}
+
+tutti_status device_describe(int32_t type, int32_t number, int local_rank,
+                             struct device_facts *ret_facts)
+{
+    tutti_accelerator_info info = {.struct_size = sizeof info};
+    struct maker *maker;
+    LOCK_SCOPE(&lock);
+
+    tutti_status status = find_device(type, number, local_rank, &maker, &number);
+    if (status)
+        return status;
+    const uint64_t errors = error_number();
+    status = maker->ops->device(maker->driver, number, &info);
+    if (status)
+        return say(status, errors, maker->name, "describe a device");
+    *ret_facts =
+        (struct device_facts){.number = number, .count = (int32_t)maker->info.device_count};
+    snprintf(ret_facts->uuid_text, sizeof ret_facts->uuid_text, "%s", info.uuid_text);
+    return TUTTI_OK;
 }
 
 tutti_status device_open(int32_t type, int32_t number, int local_rank, struct device **ret_device)

@@ -38,12 +38,24 @@ tutti_status device_resolve(const char *option, struct device_choice *ret_choice
 /* Whether there are devices of that type, and one with the number, unless it is negative. May block. */
 tutti_status device_look_for(int32_t type, int32_t number);
 
+/* What tells a device from others, without opening it. */
+struct device_facts {
+    int32_t number;
+    int32_t count;      /* of the devices of its type that this process sees */
+    char uuid_text[64]; /* the same in every process that sees it, and no other device's */
+};
+/* The device that device_open() would open. May block. */
+tutti_status device_describe(int32_t type, int32_t number, int local_rank,
+                             struct device_facts *ret_facts);
+
 /* Opens device `number` of that type; a negative one: that for the process with `local_rank`, which is the
  * local rank modulo the number of devices. May block. */
 tutti_status device_open(int32_t type, int32_t number, int local_rank, struct device **ret_device);
 
 int32_t device_type(const struct device *device);
 int32_t device_number(const struct device *device);
+/* "GPU-5b8e…": as its make's tools print it. */
+const char *device_uuid(const struct device *device);
 /* "cuda:1" */
 const char *device_name(const struct device *device);
 

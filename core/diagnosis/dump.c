@@ -246,8 +246,10 @@ static void write_group(struct json *json, struct tutti_group *group, int64_t no
     json_int(json, "size", group->size);
     json_string(json, "backend", group->backend);
     const struct device *device = atomic_load(&group->device);
-    if (device)
+    if (device) {
         json_string(json, "device", device_name(device));
+        json_string(json, "device_uuid", device_uuid(device));
+    }
     write_members(json, group);
     json_string(json, "state", verdict ? "failed" : "ready");
     if (verdict) {

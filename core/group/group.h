@@ -79,6 +79,7 @@ struct open_batch {
  * subgroup.c. */
 struct origin {
     bool is_world;
+    int local_rank;        /* of this member in the world; -1: that has no layout yet */
     uint64_t world;        /* number of the world, in this process */
     size_t world_key_size; /* the first bytes of the group's key are the world's key */
     char world_name[CONTROL_NAME_MAX];

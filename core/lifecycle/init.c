@@ -305,6 +305,8 @@ static tutti_status form(struct tutti_group *group)
         status = engine_watch_edge(&group->context->engine, group->local->bell);
     if (status)
         return status;
+    if (group->origin.is_world)
+        group->origin.local_rank = group->layout.local;
     gather_facts(group);
     group_source_init(group);
     engine_add(&group->context->engine, &group->source);

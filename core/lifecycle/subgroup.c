@@ -36,6 +36,7 @@ tutti_status origin_begin(struct tutti_group *world)
     int size = world->bootstrap.size;
 
     origin->is_world = true;
+    origin->local_rank = -1;
     origin->world = atomic_fetch_add(&worlds, 1);
     memcpy(origin->world_name, world->name, sizeof origin->world_name);
     origin->world_ranks = calloc((size_t)size, sizeof *origin->world_ranks);
@@ -50,6 +51,7 @@ static tutti_status origin_inherit(const struct origin *parent, const int32_t *r
                                    struct origin *origin)
 {
     origin->world = parent->world;
+    origin->local_rank = parent->local_rank;
     origin->world_key_size = parent->world_key_size;
     memcpy(origin->world_name, parent->world_name, sizeof origin->world_name);
     origin->world_ranks = calloc((size_t)n, sizeof *origin->world_ranks);
@@ -174,6 +176,20 @@ static tutti_status form_subgroup(struct tutti_group *parent, const int32_t *ran
     return status;
 }
 
+/* A process has one device for all groups that are made from its world. */
+static struct device_choice device_of(const struct tutti_group *parent,
+                                      const struct backend_choice *backend)
+{
+    const struct device *used = atomic_load(&parent->device);
+    struct device_choice choice = parent->device_choice;
+
+    if (used)
+        choice = (struct device_choice){device_type(used), device_number(used)};
+    else if (!choice.type)
+        choice.type = backend->device_type;
+    return choice;
+}
+
 /* Makes the group. Errors of this member alone are returned before the attempt counts: the count of
  * attempts must be the same on all members. */
 static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32_t n, int self,
@@ -191,7 +207,7 @@ static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32
     if (status)
         return status;
     group->choice = choice;
-    group->device_choice = parent->device_choice;
+    group->device_choice = device_of(parent, &choice);
     group->reproducible = parent->reproducible;
     group->has_checksums = parent->has_checksums;
     group->tls = parent->tls;

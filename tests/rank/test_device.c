@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "harness/launch.h"
 
@@ -55,6 +56,53 @@ Test(device, a_programs_own_current_context_stays_after_each_call)
 {
     run("rank_device_context", "a_programs_own_current_context_stays_after_each_call", 2, "shm,tcp",
         "");
+}
+
+/* ---- which GPU a rank has ---- */
+
+Test(device, groups_made_from_the_world_use_its_gpu)
+{
+    run("rank_device_groups", "groups_made_from_the_world_use_its_gpu", 4, "shm", "");
+    run("rank_device_groups", "groups_made_from_the_world_use_its_gpu", 4, NULL, "cuda:tcp");
+}
+
+/* Four ranks see `devices`; one says all of the words, of which a NULL ends the list. */
+static void expect_gpus(const char *devices, int rank, const char *const *words)
+{
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, devices, "TUTTI_DEVICE=cuda",
+                               "TUTTI_DEBUG=INFO", NULL};
+    struct ranks *ranks =
+        ranks_start(&(struct ranks_options){.program = "rank_device_groups",
+                                            .case_name = "groups_made_from_the_world_use_its_gpu",
+                                            .size = 4,
+                                            .backend = "shm",
+                                            .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
+    for (; *words; words++)
+        cr_expect(strstr(ranks_result(ranks, rank)->err, *words), "no «%s» in: %s", *words,
+                  ranks_result(ranks, rank)->err);
+    ranks_free(ranks);
+}
+
+#define UUID(n) "GPU-74757474-6920-7374-616e-642d696e20" n
+
+Test(device, members_tell_each_other_which_gpus_they_have)
+{
+    static const char *const all[] = {
+        "group world: devices: rank 0 cuda:0 " UUID("00") ", rank 1 cuda:1 " UUID(
+            "01") ", rank 2 cuda:2 " UUID("02") ", rank 3 cuda:3 " UUID("03") "\n",
+        NULL};
+    static const char *const turned[] = {
+        "group world{3,0}: devices: rank 0 cuda:3 " UUID("03") ", rank 1 cuda:0 " UUID("00") "\n",
+        NULL};
+    static const char *const shared[] = {"rank 3 cuda:1 " UUID("01") "\n",
+                                         "ranks 0 and 2 share the device " UUID("00"), NULL};
+
+    expect_gpus("STANDIN_CUDA_DEVICES=4", 0, all);
+    expect_gpus("STANDIN_CUDA_DEVICES=4", 3, turned);
+    expect_gpus("STANDIN_CUDA_DEVICES=2", 0, shared);
 }
 
 /* ---- long tensors ---- */

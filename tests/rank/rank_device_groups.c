@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPU a rank has, in the world and in groups that are made from it. */
+#include <string.h>
+
+#include "harness/gpu.h"
+#include "harness/rank.h"
+
+enum { COUNT = 1000 };
+
+/* Sums a tensor on the rank's GPU over the group, whose members each bring 1. */
+static void sum_in(tutti_group *group)
+{
+    int32_t host[COUNT], *on_device = gpu_allocate(sizeof host);
+    int64_t shape;
+    tutti_tensor tensor = tutti_tensor_1d(on_device, TUTTI_I32, &shape, COUNT);
+
+    for (int i = 0; i < COUNT; i++)
+        host[i] = 1;
+    gpu_write(on_device, host, sizeof host);
+    tensor.device = gpu_device();
+    check_ok(tutti_all_reduce(group, &tensor, TUTTI_SUM, NULL, NULL));
+    gpu_synchronize(NULL);
+    gpu_read(host, on_device, sizeof host);
+    check_eq(host[0], tutti_group_size(group));
+    check_eq(host[COUNT - 1], tutti_group_size(group));
+    gpu_free(on_device);
+}
+
+static void sum_in_group_of(tutti_group *parent, const int32_t *ranks, int32_t n)
+{
+    tutti_group *group;
+
+    require_ok(tutti_group_new(parent, ranks, n, NULL, &group));
+    if (!group)
+        return;
+    sum_in(group);
+    check_ok(tutti_group_destroy(group));
+}
+
+/* Local ranks of these groups are others than those of the world. */
+RANK_CASE(groups_made_from_the_world_use_its_gpu)
+{
+    const int32_t own[1] = {rank}, odd[2] = {1, 3}, turned[2] = {3, 0};
+    tutti_group *world;
+
+    gpu_use(rank % gpu_count());
+    world = rank_init(NULL);
+    check_eq(size, 4);
+    sum_in_group_of(world, own, 1);
+    sum_in_group_of(world, odd, 2);
+    sum_in(world);
+    sum_in_group_of(world, turned, 2);
+    check_ok(tutti_group_destroy(world));
+}
