@@ -92,6 +92,8 @@ tutti_status accelerator_attach(tutti_driver *driver, int32_t number,
         host->release(driver->host_self, accelerator);
         return status;
     }
+    if (number < DEVICES_KNOWN)
+        atomic_store(&driver->contexts[number], accelerator->context);
     pthread_mutex_init(&accelerator->loading, NULL); /* neither fails on Linux */
     pthread_mutex_init(&accelerator->waits_lock, NULL);
     accelerator->waits_most = queues_for_waits();
@@ -103,6 +105,8 @@ void accelerator_detach(tutti_accelerator *accelerator)
 {
     tutti_driver *driver = accelerator->driver;
 
+    if (accelerator->number < DEVICES_KNOWN)
+        atomic_store(&driver->contexts[accelerator->number], NULL);
     kernel_unload_all(accelerator);
     queues_free(accelerator);
     pthread_mutex_destroy(&accelerator->loading);

@@ -320,18 +320,29 @@ tutti_status driver_device(tutti_driver *driver, int32_t number, tutti_accelerat
     return TUTTI_OK;
 }
 
+/* Whether device memory of that context is out of reach of the primary one. Memory of pools has no context, and all
+ * reach it. */
+static bool is_foreign(const tutti_driver *driver, int device, CUcontext context)
+{
+    const CUcontext primary =
+        device >= 0 && device < DEVICES_KNOWN ? atomic_load(&driver->contexts[device]) : NULL;
+
+    return context && primary && context != primary;
+}
+
 tutti_status driver_locate(tutti_driver *driver, const void *address, tutti_memory_place *ret_place)
 {
     unsigned type = 0, managed = 0;
     int device = -1;
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void *values[] = {&type, &managed, &device};
+    CUcontext context = NULL;
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *values[] = {&type, &managed, &device, &context};
     tutti_memory_place place = {.kind = TUTTI_MEMORY_UNKNOWN, .device = -1};
     /* Of memory that is not its own, the driver says success and nothing else. */
     const CUresult result =
-        driver->api.cuPointerGetAttributes(3, attributes, values, (CUdeviceptr)(uintptr_t)address);
+        driver->api.cuPointerGetAttributes(4, attributes, values, (CUdeviceptr)(uintptr_t)address);
 
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE)
         return driver_fails(driver, result, "the CUDA driver", "asking where %p is", address);
@@ -341,6 +352,11 @@ tutti_status driver_locate(tutti_driver *driver, const void *address, tutti_memo
         place.kind = TUTTI_MEMORY_DEVICE;
     else if (result == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST)
         place.kind = TUTTI_MEMORY_PINNED;
+    if (place.kind == TUTTI_MEMORY_DEVICE && is_foreign(driver, device, context))
+        return driver_refuses(driver, TUTTI_ERR_INVALID_ARGUMENT,
+                              "%p is memory of a context of the program's own on device %d; use "
+                              "memory of the primary context, which the CUDA runtime uses",
+                              address, device);
     if (place.kind == TUTTI_MEMORY_DEVICE || place.kind == TUTTI_MEMORY_MANAGED)
         place.device = device;
     give(ret_place, ret_place->struct_size, &place, sizeof place);

@@ -54,6 +54,7 @@
     X(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 83)
 
 #define DRIVER_POINTER_ATTRIBUTES(X)                                                               \
+    X(CU_POINTER_ATTRIBUTE_CONTEXT, 1)                                                             \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
     X(CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                                                          \
     X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)

@@ -18,6 +18,8 @@
 #include "driver_api.h"
 #include "kernel_table.h"
 
+enum { DEVICES_KNOWN = 64 }; /* by their contexts; the driver has no more */
+
 struct tutti_driver {
     const tutti_host *host;
     void *host_self;
@@ -26,6 +28,8 @@ struct tutti_driver {
     uint32_t devices;
     char name[24]; /* "CUDA 12.4" */
     char path[PATH_MAX];
+    _Atomic(CUcontext)
+        contexts[DEVICES_KNOWN]; /* the primary one of each device in use; NULL: not in use */
 };
 
 /* The kernels of a module: reductions and the factor, or packing. */

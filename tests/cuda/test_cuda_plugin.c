@@ -142,6 +142,26 @@ Test(cuda_plugin, failures_leave_the_current_context_alone)
     expect_own("the end");
 }
 
+Test(cuda_plugin, memory_of_a_context_of_the_programs_own_is_refused)
+{
+    struct bench bench = bench_open();
+    tutti_memory_place place = {.struct_size = sizeof place};
+    CUcontext popped;
+    CUdeviceptr memory;
+
+    driver = bench_driver();
+    cr_assert_eq(driver.cuCtxCreate_v2(&own, 0, 0), CUDA_SUCCESS);
+    cr_assert_eq(driver.cuMemAlloc_v2(&memory, BYTES), CUDA_SUCCESS);
+    cr_expect_eq(bench.ops->locate(bench.driver, (void *)(uintptr_t)memory, &place),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    bench_expect_words("memory of a context of the program's own", "device 0", "primary context",
+                       NULL);
+    expect_own("refused memory");
+    cr_assert_eq(driver.cuMemFree_v2(memory), CUDA_SUCCESS);
+    cr_assert_eq(driver.cuCtxPopCurrent_v2(&popped), CUDA_SUCCESS);
+    bench_close(&bench);
+}
+
 /* ---- streams of the program --- */
 
 Test(cuda_plugin, a_stream_of_another_device_is_refused_by_name)

@@ -50,6 +50,27 @@ static void call_all(tutti_group *world, const struct tensors *t, void *stream, 
     check(gpu_context() == own);
 }
 
+/* The primary context, in which tutti works, reaches neither memory nor streams of another. */
+static void refuse_own(tutti_group *world)
+{
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    int64_t shape;
+    void *memory = gpu_allocate(PADDED * sizeof(int32_t));
+    tutti_tensor tensor = tutti_tensor_1d(memory, TUTTI_I32, &shape, PADDED);
+
+    tensor.device = gpu_device();
+    check_status(tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "memory of a context of the program's own");
+    tensor.device.type = TUTTI_DEVICE_CUDA_HOST;
+    tensor.data = gpu_allocate_pinned(PADDED * sizeof(int32_t));
+    options.stream = gpu_stream();
+    check_status(tutti_all_reduce(world, &tensor, TUTTI_SUM, &options, NULL),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "the stream belongs to a context of the program's own");
+    check(gpu_context() == own);
+}
+
 RANK_CASE(a_programs_own_current_context_stays_after_each_call)
 {
     const int next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -75,6 +96,7 @@ RANK_CASE(a_programs_own_current_context_stays_after_each_call)
     check(own != primary);
     keeps(tutti_init(NULL, &world));
     call_all(world, &t, stream, next, before);
+    refuse_own(world);
     keeps(tutti_group_destroy(world));
     gpu_use(rank % gpu_count());
     gpu_synchronize(stream);
