@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "collective/batch.h"
+#include "device/device.h"
 #include "group/group.h"
 
 /* What a member tells of its memory. */
@@ -207,6 +208,19 @@ static tutti_status can_be_passed(const struct tutti_group *group, int fd)
                                            count - 1);
 }
 
+/* Pages of a driver stay where they are: its devices would go on with them, and the program with others. */
+static tutti_status adopt(void *address, uint64_t bytes, struct pages **ret_pages)
+{
+    const char *driver = device_knowing(address, bytes);
+
+    if (driver)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "the driver of %s knows the memory: memory of devices, and pages that are "
+                         "pinned for them, cannot be registered",
+                         driver);
+    return pages_adopt(address, bytes, ret_pages);
+}
+
 /* The place in the group's table, and the pages of this member. To make them may take seconds, so it is not
  * done under the progress lock. */
 static tutti_status begin(struct tutti_group *group, void *address, uint64_t bytes,
@@ -220,8 +234,8 @@ static tutti_status begin(struct tutti_group *group, void *address, uint64_t byt
     memory->number = ++group->memories.made;
     engine_release(engine);
     if (!status)
-        status = address ? pages_adopt(address, bytes, &memory->pages)
-                         : pages_allocate(bytes, &memory->pages);
+        status =
+            address ? adopt(address, bytes, &memory->pages) : pages_allocate(bytes, &memory->pages);
     if (status)
         return status;
     memory->address = address ? address : memory->pages->base;

@@ -242,6 +242,26 @@ tutti_status device_describe(int32_t type, int32_t number, int local_rank,
     return TUTTI_OK;
 }
 
+static bool knows(const struct maker *maker, const void *address)
+{
+    tutti_memory_place place = {.struct_size = sizeof place};
+
+    return maker->fork_generation == fork_current() &&
+           (maker->ops->locate(maker->driver, address, &place) ||
+            place.kind != TUTTI_MEMORY_UNKNOWN);
+}
+
+const char *device_knowing(const void *address, uint64_t bytes)
+{
+    const void *last = (const void *)((uintptr_t)address + bytes - 1);
+    LOCK_SCOPE(&lock);
+
+    for (const struct maker *maker = makers; maker; maker = maker->next)
+        if (knows(maker, address) || knows(maker, last))
+            return maker->name;
+    return NULL;
+}
+
 tutti_status device_open(int32_t type, int32_t number, int local_rank, struct device **ret_device)
 {
     struct maker *maker = NULL;

@@ -48,6 +48,10 @@ struct device_facts {
 tutti_status device_describe(int32_t type, int32_t number, int local_rank,
                              struct device_facts *ret_facts);
 
+/* The name of the driver, of those that are open, which knows the memory: it is a device's, or its pages are pinned.
+ * NULL: none does. May block. */
+const char *device_knowing(const void *address, uint64_t bytes);
+
 /* Opens device `number` of that type; a negative one: that for the process with `local_rank`, which is the
  * local rank modulo the number of devices. May block. */
 tutti_status device_open(int32_t type, int32_t number, int local_rank, struct device **ret_device);

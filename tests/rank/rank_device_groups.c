@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPU a rank has, in the world and in groups that are made from it. */
+/* Which GPU a rank has, in the world and in groups that are made from it; and what of its memory cannot be registered. */
 #include <string.h>
 
 #include "harness/gpu.h"
@@ -50,5 +50,24 @@ RANK_CASE(groups_made_from_the_world_use_its_gpu)
     sum_in_group_of(world, odd, 2);
     sum_in(world);
     sum_in_group_of(world, turned, 2);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(memory_that_a_gpu_uses_cannot_be_registered)
+{
+    enum { BYTES = 1 << 16 };
+    tutti_memory *memory;
+    tutti_group *world;
+
+    gpu_use(rank % gpu_count());
+    world = rank_init(NULL);
+    sum_in(world);
+    check_status(tutti_memory_register(world, gpu_allocate(BYTES), BYTES, &memory),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "cannot be registered");
+    check_status(tutti_memory_register(world, gpu_allocate_pinned(BYTES), BYTES, &memory),
+                 TUTTI_ERR_INVALID_ARGUMENT);
+    check_contains(tutti_last_error(), "the driver of cuda knows the memory");
+    sum_in(world);
     check_ok(tutti_group_destroy(world));
 }

@@ -66,6 +66,11 @@ Test(device, groups_made_from_the_world_use_its_gpu)
     run("rank_device_groups", "groups_made_from_the_world_use_its_gpu", 4, NULL, "cuda:tcp");
 }
 
+Test(device, memory_that_a_gpu_uses_cannot_be_registered)
+{
+    run("rank_device_groups", "memory_that_a_gpu_uses_cannot_be_registered", 2, "shm", "");
+}
+
 /* Four ranks see `devices`; one says all of the words, of which a NULL ends the list. */
 static void expect_gpus(const char *devices, int rank, const char *const *words)
 {
