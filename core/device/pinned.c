@@ -63,16 +63,19 @@ static void put_idle(struct device *device, struct pinned *pinned)
     device->used_bytes -= class_bytes(pinned->size_class);
 }
 
-/* Makes idle what streams no longer use. A device that has failed says so of each event: its memory is not used
- * again. */
-static void collect(struct device *device)
+/* Makes idle what streams no longer use. A device that has failed says so of each event, and the words are the
+ * thread's error: its memory is not used again. */
+static tutti_status collect(struct device *device)
 {
     struct pinned **at = &device->pending;
+    tutti_status failed = TUTTI_OK;
 
     while (*at) {
         struct pinned *pinned = *at;
+        const tutti_status status = device_ops(device)->event_query(pinned->event);
 
-        if (device_ops(device)->event_query(pinned->event)) {
+        if (status) {
+            failed = status == TUTTI_ERR_NOT_READY ? failed : status;
             at = &pinned->next;
             continue;
         }
@@ -80,6 +83,7 @@ static void collect(struct device *device)
         put_idle(device, pinned);
     }
     device->last_pending = at;
+    return failed;
 }
 
 /* Counts memory of the class as used, and takes it if there is some; NULL: it is to be made. */
@@ -88,8 +92,9 @@ static tutti_status take_idle(struct device *device, int size_class, struct pinn
     const uint64_t bytes = class_bytes(size_class);
     LOCK_SCOPE(&device->lock);
 
-    if (device->pending)
-        collect(device);
+    const tutti_status failed = device->pending ? collect(device) : TUTTI_OK;
+    if (failed)
+        return failed; /* nobody gives the rest back */
     if (size_class && (device->used_bytes > device->most_bytes ||
                        bytes > device->most_bytes - device->used_bytes))
         return TUTTI_ERR_NOT_READY;

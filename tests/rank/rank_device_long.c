@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -282,6 +283,51 @@ RANK_CASE(calls_wait_for_pinned_memory_that_others_use)
 }
 
 /* ---- failure ---- */
+
+static void *lose_soon(void *path)
+{
+    rank_sleep_ms(300);
+    FILE *file = fopen(path, "we");
+    require(file);
+    fclose(file);
+    return NULL;
+}
+
+/* Copies are slow: those back of two broadcasts still take all the memory when the third one is called. */
+RANK_CASE(a_call_that_waits_for_pinned_memory_hears_of_a_lost_gpu)
+{
+    enum { CALLS = 3, COUNT = 1 << 19 }; /* of 2 MiB */
+    static float host[COUNT];
+    char path[512];
+    tutti_status status = TUTTI_OK;
+    pthread_t loser;
+    int64_t shape;
+
+    require(getenv("TMPDIR"));
+    snprintf(path, sizeof path, "%s/lost", getenv("TMPDIR"));
+    setenv("STANDIN_CUDA_LOST_FILE", path, 1);
+    tutti_group *world = begin(rank);
+    for (int i = 0; i < CALLS && !status; i++) {
+        tutti_tensor tensor = tutti_tensor_1d(host, TUTTI_F32, &shape, COUNT);
+
+        if (rank) {
+            tensor.data = gpu_allocate(sizeof host);
+            tensor.device = gpu_device();
+        }
+        if (rank && i == CALLS - 1)
+            require(!pthread_create(&loser, NULL, lose_soon, path));
+        const int64_t before = rank_now_ns();
+        status = tutti_broadcast(world, &tensor, 0, NULL, NULL);
+        rank_value("ms", "%lld", (long long)((rank_now_ns() - before) / 1000000));
+        if (!rank && i == CALLS - 1) /* it only gives */
+            status = tutti_barrier(world, NULL, NULL);
+    }
+    check_status(status, TUTTI_ERR_SYSTEM);
+    check_contains(tutti_last_error(), "CUDA_ERROR");
+    if (rank)
+        pthread_join(loser, NULL);
+    check_status(tutti_group_destroy(world), TUTTI_ERR_SYSTEM);
+}
 
 static void *die_soon(void *unused)
 {

@@ -147,6 +147,19 @@ Test(device, calls_wait_for_pinned_memory_that_others_use)
     run_long("calls_wait_for_pinned_memory_that_others_use", 2, "shm", "TUTTI_PINNED_MIB=4");
 }
 
+Test(device, a_call_that_waits_for_pinned_memory_hears_of_a_lost_gpu)
+{
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_SLOW_MIBS=1",
+                               "TUTTI_PINNED_MIB=4", NULL};
+
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = "rank_device_long",
+        .case_name = "a_call_that_waits_for_pinned_memory_hears_of_a_lost_gpu",
+        .size = 2,
+        .backend = "shm",
+        .env = env}));
+}
+
 Test(device, more_streams_than_queues_wait_for_a_work)
 {
     run_long("more_streams_than_queues_wait_for_a_work", 2, "shm", "CUDA_DEVICE_MAX_CONNECTIONS=8");
