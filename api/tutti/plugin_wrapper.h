@@ -13,8 +13,10 @@ typedef struct tutti_wrapper tutti_wrapper; /* the wrapper's own: one for each w
 
 /* tutti_call.flags */
 enum {
-    TUTTI_CALL_MESSAGE = 1 << 0,    /* send or recv; otherwise a collective */
-    TUTTI_CALL_SAME_RESULT = 1 << 1 /* afterwards `out` holds the same bits on every member */
+    TUTTI_CALL_MESSAGE = 1 << 0,     /* send or recv; otherwise a collective */
+    TUTTI_CALL_SAME_RESULT = 1 << 1, /* afterwards `out` holds the same bits on every member */
+    /* a tensor of this member lies on a device, and the memory here is its copy on the host; since minor 8 */
+    TUTTI_CALL_STAGED = 1 << 2
 };
 
 /* A group as this member sees it. Valid as long as the group. */

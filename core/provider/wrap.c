@@ -24,6 +24,7 @@
 #include "plugin/descriptor.h"
 #include "plugin/host.h"
 #include "plugin/plugin.h"
+#include "tensor/packed.h"
 
 enum {
     WRAPPERS_MAX = 8,
@@ -339,6 +340,8 @@ static tutti_call facts_of(struct tutti_group *group, struct call *call, bool en
     facts.group = &group->ways.wrapped;
     facts.begun_ns = call->begun_ns;
     facts.provider = "";
+    if (packed_is_staged(call->packed))
+        facts.flags |= TUTTI_CALL_STAGED;
     if (!record_is_gone(group, call->record)) {
         facts.provider = record_at(group, call->record)->provider;
         if (call->kind != CALL_COLLECTIVE)

@@ -225,6 +225,8 @@ static void put_arguments(struct trace_file *file, const tutti_call *call, tutti
         trace_file_put(file, ",\"peer\":%d,\"tag\":%" PRIu64, call->peer, call->tag);
     else if (call->peer >= 0)
         trace_file_put(file, ",\"root\":%d", call->peer);
+    if (call->flags & TUTTI_CALL_STAGED)
+        trace_file_put(file, ",\"staged\":true");
     trace_file_put(file, ",\"provider\":\"%s\",\"algorithm\":\"%s\",\"status\":\"%s\"",
                    call->provider, call->algorithm, status_name(status));
 }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPU a rank has, in the world and in groups that are made from it; and what of its memory cannot be registered. */
+/*
+ * Which GPU a rank has, in the world and in groups that are made from it; what of its memory cannot be registered; and
+ * what wrappers hear.
+ */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/gpu.h"
@@ -70,4 +75,29 @@ RANK_CASE(memory_that_a_gpu_uses_cannot_be_registered)
     check_contains(tutti_last_error(), "the driver of cuda knows the memory");
     sum_in(world);
     check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_trace_tells_calls_whose_tensors_are_on_a_gpu)
+{
+    static char text[1 << 16];
+    const char *folder = getenv("TMPDIR");
+    char path[512];
+
+    require(folder);
+    setenv("TUTTI_WRAP", "trace", 1);
+    setenv("TUTTI_TRACE_DIR", folder, 1);
+    gpu_use(rank % gpu_count());
+    tutti_group *world = rank_init(NULL);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    sum_in(world);
+    check_ok(tutti_group_destroy(world));
+    snprintf(path, sizeof path, "%s/tutti-trace.%d.json", folder, rank);
+    FILE *file = fopen(path, "re");
+    require(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    check_contains(text, "\"name\":\"barrier\"");
+    const char *staged = strstr(text, "\"staged\":true");
+    check(staged && staged > strstr(text, "\"name\":\"all_reduce\""));
+    check(staged && !strstr(staged + 1, "\"staged\":true"));
 }

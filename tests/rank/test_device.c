@@ -71,6 +71,11 @@ Test(device, memory_that_a_gpu_uses_cannot_be_registered)
     run("rank_device_groups", "memory_that_a_gpu_uses_cannot_be_registered", 2, "shm", "");
 }
 
+Test(device, a_trace_tells_calls_whose_tensors_are_on_a_gpu)
+{
+    run("rank_device_groups", "a_trace_tells_calls_whose_tensors_are_on_a_gpu", 2, "shm", "");
+}
+
 /* Four ranks see `devices`; one says all of the words, of which a NULL ends the list. */
 static void expect_gpus(const char *devices, int rank, const char *const *words)
 {
