@@ -197,6 +197,30 @@ static bool is_written(const struct request *r, bool in_place)
     return r->operation != OPERATION_REDUCE || !in_place || is_root;
 }
 
+/* The stream of the arrays that lie on devices, which must have the same one. False: an exception is set. */
+static bool take_stream(const struct call *call, tutti_options *options)
+{
+    const struct array *first = NULL;
+
+    for (uint32_t i = 0; i < call->arrays_count; i++) {
+        const struct array *array = &call->arrays[i];
+
+        if (!array->object || !exchange_has_stream(&array->tensor))
+            continue;
+        if (!first)
+            first = array;
+        if (array->stream != first->stream) {
+            raise_array_error(array->object,
+                              "another stream orders it than the other arrays of the call: make "
+                              "their stream the current one of its library, too");
+            return false;
+        }
+    }
+    if (first)
+        options->stream = first->stream;
+    return true;
+}
+
 /* Fills a call; what array_describe() returns, but not ARRAY_READ_ONLY. */
 static int describe_call(struct call *call, const struct request *r, PyObject *const *args,
                          Py_ssize_t count, const uint32_t sizes[2])
@@ -346,6 +370,8 @@ PyObject *call_run(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (!call)
         return NULL;
     found = describe_call(call, &r, args, count, sizes);
+    if (!found && !take_stream(call, &options))
+        found = ARRAY_REFUSED;
     if (found == ARRAY_IMMUTABLE) {
         destroy(call);
         Py_INCREF(Py_NotImplemented);

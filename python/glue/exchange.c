@@ -4,6 +4,10 @@
  * and the method __dlpack__. libtutti imports both structs and calls their deleters; a capsule that
  * it has taken is renamed, as the protocol demands.
  *
+ * An array on a GPU has a stream. The table exports without any order, and tells the library's current stream, on which
+ * the operation is put. __dlpack__ is called without a stream, so the library orders its work before the legacy
+ * default stream, which is that of an operation that is told none.
+ *
  * The table does not say whether an array may be used: torch's exports a tensor that requires a
  * gradient, or whose numbers are still to be conjugated or negated, and its __dlpack__ looks for
  * some of that only. So exchange_describe() asks the tensor, and its refusal is final.
@@ -25,7 +29,7 @@ struct exchange {
     int (*from_object)(void *object, struct DLManagedTensorVersioned **ret_managed);
     int (*to_object)(void);
     int (*view_of_object)(void);
-    int (*stream)(void);
+    int (*current_stream)(int32_t device_type, int32_t device_id, void **ret_stream);
 };
 
 /* The start of both structs that __dlpack__ gives; the deleter's place differs. */
@@ -96,6 +100,22 @@ static void delete_versioned(struct DLManagedTensorVersioned *managed)
         self->deleter(self);
 }
 
+bool exchange_has_stream(const tutti_tensor *tensor)
+{
+    const int32_t type = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
+
+    return type == TUTTI_DEVICE_CUDA || type == TUTTI_DEVICE_CUDA_MANAGED;
+}
+
+/* The stream of the library whose table it is. False: the library does not say. */
+static bool take_stream(struct array *array, const struct exchange *exchange,
+                        const tutti_device *device)
+{
+    return exchange->current_stream &&
+           !exchange->current_stream(device->type & ~TUTTI_DEVICE_READ_ONLY, device->id,
+                                     &array->stream);
+}
+
 bool exchange_describe(struct array *array, const void *table, PyObject *object,
                        struct refusal *refusal)
 {
@@ -115,6 +135,13 @@ bool exchange_describe(struct array *array, const void *table, PyObject *object,
         return false;
     }
     obstacle = obstacle_of(object, tensor->dtype);
+    if (!obstacle && exchange_has_stream(tensor) &&
+        !take_stream(array, exchange, &tensor->device)) {
+        PyErr_Clear();
+        refusal_note(refusal, protocol, "it does not tell its current stream");
+        tutti_tensor_release(tensor);
+        return false;
+    }
     if (obstacle) {
         refusal_note(refusal, protocol, obstacle);
         refusal->is_final = true;

@@ -35,6 +35,7 @@ struct array {
     Py_buffer view;        /* by the buffer protocol; view.obj NULL: not */
     tutti_tensor *managed; /* by DLPack, else NULL */
     int64_t *many;         /* shape and strides that do not fit into `few`, else NULL */
+    void *stream; /* of a device: what is done with the array comes behind what lies on it */
     int64_t few[2 * FEW_DIMENSIONS];
 };
 
@@ -72,6 +73,8 @@ const void *exchange_table(PyObject *type);
 /* By that table; true on success, else a note. */
 bool exchange_describe(struct array *array, const void *table, PyObject *object,
                        struct refusal *refusal);
+/* Whether a stream of CUDA orders what is done with the tensor. */
+bool exchange_has_stream(const tutti_tensor *tensor);
 /* By the method __dlpack__, with a version and without. */
 bool dlpack_describe(struct array *array, PyObject *object, struct refusal *refusal);
 /* capsule(buffer, dtype, shape): memory of a buffer as DLPack's "dltensor". */

@@ -7,7 +7,10 @@ Libraries that are not installed are imitated by what they export.
 import array
 import ctypes
 import gc
+import os
+import pathlib
 import sys
+import threading
 import types
 
 import numpy as np
@@ -135,8 +138,10 @@ def test_every_format_has_its_dtype():
 # ---- the table of C functions of a type, as torch has it ----
 
 
-def exchange_type():
-    """A type with a table over NumPy's own export, and how often the table was called."""
+def exchange_type(device=(1, 0), stream=None):
+    """A type with a table over NumPy's own export, and how often the table was called.
+
+    Its arrays lie on the device, whose current stream is `stream`."""
     calls = []
     named = ctypes.pythonapi.PyCapsule_New
     named.restype, named.argtypes = ctypes.py_object, [
@@ -168,36 +173,46 @@ def exchange_type():
         managed = Deleter()
         managed.version[0] = 1
         managed.deleter = delete
-        managed.data, managed.ndim = obj.values.ctypes.data, 1
-        managed.device[0] = 1
+        managed.data, managed.ndim = obj.address or obj.values.ctypes.data, 1
+        managed.device[:] = device
         managed.dtype = 2 | 64 << 8 | 1 << 16
         managed.shape = ctypes.addressof(shape)
         alive.append((managed, shape))
         ret[0] = ctypes.addressof(managed)
         return 0
 
+    @ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+    )
+    def current_stream(kind, number, ret):
+        calls.append((kind, number))
+        ret[0] = stream
+        return 0
+
     class Table(ctypes.Structure):
         _fields_ = [
             ("version", ctypes.c_uint32 * 2), ("previous", ctypes.c_void_p),
             ("allocate", ctypes.c_void_p), ("from_object", ctypes.c_void_p),
-            ("rest", ctypes.c_void_p * 3),
+            ("others", ctypes.c_void_p * 2), ("current_stream", ctypes.c_void_p),
         ]  # fmt: skip
 
     table = Table()
     table.version[0] = 1
     table.from_object = ctypes.cast(from_object, ctypes.c_void_p).value
+    if stream:
+        table.current_stream = ctypes.cast(current_stream, ctypes.c_void_p).value
 
     class Tensor:
         requires_grad = False
         __dlpack_c_exchange_api__ = named(ctypes.addressof(table), b"dlpack_exchange_api", None)
 
-        def __init__(self, values):
-            self.values = values
+        def __init__(self, values, address=None):
+            self.values, self.address = values, address
 
         def is_neg(self):
             return False
 
-    Tensor.keep = (table, from_object, delete, alive)
+    Tensor.keep = (table, from_object, delete, current_stream, alive)
     return Tensor, calls
 
 
@@ -217,6 +232,88 @@ def test_a_tensor_that_requires_a_gradient_is_refused(group):
     with pytest.raises(tutti.ArrayError, match="__dlpack_c_exchange_api__: it requires a gradient"):
         group.all_reduce(x)
     assert calls == ["exported", "deleted"]
+
+
+# ---- arrays on GPUs, those of the stand-in for CUDA's driver ----
+
+
+class Gpu:
+    """Device 0, as a library of arrays uses it."""
+
+    def __init__(self, path):
+        self.driver = ctypes.CDLL(path)
+        context = ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name, *arguments):
+        assert getattr(self.driver, name)(*arguments) == 0, name
+
+    def allocate(self, size):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    def pinned(self, contents):
+        address = ctypes.c_void_p()
+        self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(len(contents)), 3)
+        ctypes.memmove(address, contents, len(contents))
+        return address.value
+
+    def stream(self):
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        return stream.value
+
+    def write_late(self, stream, address, contents, seconds):
+        """Puts a copy on the stream, which waits so long before it."""
+        word = self.pinned(bytes(4))
+        self.call("cuStreamWaitValue32_v2", ctypes.c_void_p(stream), ctypes.c_uint64(word), 1, 0)
+        self.call(
+            "cuMemcpyAsync",
+            ctypes.c_uint64(address),
+            ctypes.c_uint64(self.pinned(contents)),
+            ctypes.c_size_t(len(contents)),
+            ctypes.c_void_p(stream),
+        )
+        threading.Timer(seconds, ctypes.memmove, (word, b"\1\0\0\0", 4)).start()
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    command = os.environ.get("TUTTI_TEST_COMMAND")
+    path = command and pathlib.Path(command).parent.parent / "lib/standin/libcuda.so.1"
+    if not path or not path.exists():
+        pytest.skip("the stand-in for CUDA's driver is not built")
+    os.environ["TUTTI_CUDA"] = str(path)
+    return Gpu(str(path))
+
+
+def test_a_gpu_array_is_read_behind_what_lies_on_its_librarys_stream(group, gpu):
+    values = np.arange(4.0)
+    address, stream = gpu.allocate(values.nbytes), gpu.stream()
+    tensor_type, calls = exchange_type((2, 0), stream)
+    gpu.write_late(stream, address, values.tobytes(), 0.1)
+    assert result_of(group, tensor_type(values, address)) == values.tobytes()
+    assert calls == ["exported", (2, 0), "deleted"]
+
+
+def test_gpu_arrays_of_two_streams_are_refused_in_one_call(group, gpu):
+    values = np.arange(4.0)
+    x, out = (
+        exchange_type((2, 0), gpu.stream())[0](values, gpu.allocate(values.nbytes))
+        for _ in range(2)
+    )
+    with pytest.raises(tutti.ArrayError, match="another stream orders it"):
+        group.all_reduce(x, out=out)
+
+
+def test_a_gpu_array_whose_library_tells_no_stream_is_refused(group, gpu):
+    values = np.arange(4.0)
+    x = exchange_type((2, 0))[0](values, gpu.allocate(values.nbytes))
+    with pytest.raises(tutti.ArrayError, match="it does not tell its current stream"):
+        group.all_reduce(x)
 
 
 # ---- libraries with dtypes or rules of their own ----
