@@ -284,6 +284,37 @@ RANK_CASE(calls_wait_for_pinned_memory_that_others_use)
 
 /* ---- failure ---- */
 
+/* Rank 1 stops while the others wait for it; what they hear must be the same. */
+RANK_CASE(no_stream_waits_for_ever_when_a_rank_is_stopped)
+{
+    tutti_group *world = begin(rank);
+    void *stream = gpu_stream();
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    tutti_work *works[2];
+    struct twins t, in;
+
+    twins_make(&t, EACH, rank);
+    twins_make(&in, EACH, rank);
+    require_ok(tutti_all_reduce(world, &t.device, TUTTI_MAX, NULL, NULL));
+    gpu_synchronize(NULL);
+    if (rank == 1)
+        raise(SIGSTOP);
+    options.timeout_ms = 1500;
+    require_ok(tutti_all_reduce(world, &t.device, TUTTI_MAX, &options, &works[0]));
+    require_ok(tutti_irecv(world, &in.device, 1, 1, &options, &works[1]));
+    for (int i = 0; i < 2; i++)
+        check_ok(tutti_work_wait_stream(works[i], stream));
+    gpu_synchronize(stream);
+    for (int i = 0; i < 2; i++) {
+        check_status(tutti_work_wait(works[i], 0), TUTTI_ERR_TIMEOUT);
+        check_contains(tutti_last_error(), "rank 1");
+        tutti_work_free(works[i]);
+    }
+    check_status(tutti_all_reduce(world, &t.device, TUTTI_MAX, NULL, NULL), TUTTI_ERR_TIMEOUT);
+    rank_value("words", "%s", tutti_last_error());
+    check_status(tutti_group_destroy(world), TUTTI_ERR_TIMEOUT);
+}
+
 static void *lose_soon(void *path)
 {
     rank_sleep_ms(300);

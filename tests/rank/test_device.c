@@ -71,6 +71,24 @@ Test(device, memory_that_a_gpu_uses_cannot_be_registered)
     run("rank_device_groups", "memory_that_a_gpu_uses_cannot_be_registered", 2, "shm", "");
 }
 
+Test(device, without_a_driver_a_gpu_tensor_is_refused_and_the_group_goes_on)
+{
+    run("rank_device_refused", "without_a_driver_a_gpu_tensor_is_refused_and_the_group_goes_on", 2,
+        "shm", "");
+}
+
+Test(device, a_rank_without_a_driver_is_named_to_all_where_gpus_are_asked_for)
+{
+    run("rank_device_refused", "a_rank_without_a_driver_is_named_to_all_where_gpus_are_asked_for",
+        3, NULL, "cuda:shm");
+}
+
+Test(device, gpu_tensors_in_a_plan_are_refused_and_the_group_goes_on)
+{
+    run("rank_device_refused", "gpu_tensors_in_a_plan_are_refused_and_the_group_goes_on", 2, "shm",
+        "");
+}
+
 Test(device, a_trace_tells_calls_whose_tensors_are_on_a_gpu)
 {
     run("rank_device_groups", "a_trace_tells_calls_whose_tensors_are_on_a_gpu", 2, "shm", "");
@@ -203,16 +221,16 @@ Test(device, no_stream_waits_for_ever_when_a_rank_is_killed)
     lose_a_rank("tcp");
 }
 
-static void kill_in_an_all_reduce(const char *backend)
+/* Rank 1 of three does not pass; the others do, and hear the same. */
+static void lose_in_an_all_reduce(const char *case_name, const char *backend)
 {
     static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, NULL};
     char words[2][512] = {"", ""};
-    struct ranks *ranks = ranks_start(&(struct ranks_options){
-        .program = "rank_device_long",
-        .case_name = "a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all",
-        .size = 3,
-        .backend = backend,
-        .env = env});
+    struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_device_long",
+                                                              .case_name = case_name,
+                                                              .size = 3,
+                                                              .backend = backend,
+                                                              .env = env});
 
     cr_assert_not_null(ranks);
     for (int r = 0; r < 3; r += 2) {
@@ -226,8 +244,14 @@ static void kill_in_an_all_reduce(const char *backend)
 
 Test(device, a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all)
 {
-    kill_in_an_all_reduce("shm");
-    kill_in_an_all_reduce("tcp");
+    lose_in_an_all_reduce("a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all", "shm");
+    lose_in_an_all_reduce("a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all", "tcp");
+}
+
+Test(device, no_stream_waits_for_ever_when_a_rank_is_stopped)
+{
+    lose_in_an_all_reduce("no_stream_waits_for_ever_when_a_rank_is_stopped", "shm");
+    lose_in_an_all_reduce("no_stream_waits_for_ever_when_a_rank_is_stopped", "tcp");
 }
 
 /* The device of rank 1 is lost at its 40th and later operations. */
