@@ -176,7 +176,8 @@ static int number_told(const struct ranks *ranks, int rank, const char *name)
     return atoi(words);
 }
 
-UCC_TEST_OVER_ANY(worlds_that_fail_leave_32_contexts_at_most_over_ucc)
+/* Some 33 worlds, one after the other. */
+UCC_TEST(worlds_that_fail_leave_32_contexts_at_most_over_ucc)
 {
     enum { CONTEXTS = 32, DESCRIPTORS = 14 };
     struct ranks *ranks = start_groups("worlds_fail_again_and_again", 2, "TUTTI_TEST_ROUNDS=40");
