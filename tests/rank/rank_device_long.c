@@ -312,6 +312,8 @@ RANK_CASE(no_stream_waits_for_ever_when_a_rank_is_stopped)
     }
     check_status(tutti_all_reduce(world, &t.device, TUTTI_MAX, NULL, NULL), TUTTI_ERR_TIMEOUT);
     rank_value("words", "%s", tutti_last_error());
+    twins_free(&t);
+    twins_free(&in);
     check_status(tutti_group_destroy(world), TUTTI_ERR_TIMEOUT);
 }
 
