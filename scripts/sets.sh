@@ -285,21 +285,22 @@ set_large() {
     done
 }
 
-# The wheel has the library, its header and its launcher. Installed from a name and a version, by pip as this
+# install_wheel SET FOLDER WHEEL MEGABYTES   A wheel of libraries, into a virtual environment of its own, by pip as this
 # machine has it configured.
-readonly mpi_abi=build/mpi-abi mpi_abi_wheel=mpich==5.0.2 mpi_abi_megabytes=13
+install_wheel() {
+    local folder=$2 wheel=$3 log=$out/$1/pip.log
 
-install_mpi_abi() {
-    local log=$out/abi/pip.log
-
-    [[ $(cat $mpi_abi/installed 2>/dev/null) != "$mpi_abi_wheel" ]] || return 0
-    say "downloading $mpi_abi_wheel from PyPI ($mpi_abi_megabytes MB) into $mpi_abi"
-    rm -rf $mpi_abi
-    timeout 300 python3 -m venv $mpi_abi >"$log" 2>&1 &&
-        timeout 300 $mpi_abi/bin/pip install --quiet --disable-pip-version-check --no-deps \
-            --only-binary :all: "$mpi_abi_wheel" >>"$log" 2>&1 &&
-        echo "$mpi_abi_wheel" >$mpi_abi/installed
+    [[ $(cat "$folder/installed" 2>/dev/null) != "$wheel" ]] || return 0
+    say "downloading $wheel from PyPI ($4 MB) into $folder"
+    rm -rf "$folder"
+    timeout 300 python3 -m venv "$folder" >"$log" 2>&1 &&
+        timeout 300 "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
+            --only-binary :all: "$wheel" >>"$log" 2>&1 &&
+        echo "$wheel" >"$folder/installed"
 }
+
+# The wheel has the library, its header and its launcher. Installed from a name and a version.
+readonly mpi_abi=build/mpi-abi mpi_abi_wheel=mpich==5.0.2 mpi_abi_megabytes=13
 
 set_ptx() {
     begin_set ptx "the code for GPUs"
@@ -308,7 +309,7 @@ set_ptx() {
 
 set_abi() {
     begin_set abi "the standard MPI ABI"
-    if install_mpi_abi; then
+    if install_wheel abi $mpi_abi $mpi_abi_wheel $mpi_abi_megabytes; then
         queue computes abi tap check-mpi-abi scripts/check-mpi-abi build/release $mpi_abi "$out/abi/run"
     else
         cat "$out/abi/pip.log"
@@ -320,23 +321,11 @@ set_abi() {
 # The wheel has the libraries of a newer UCX than Debian's.
 readonly ucx=build/ucx ucx_wheel=libucx-cu12==1.22.0 ucx_megabytes=43
 
-install_ucx() {
-    local log=$out/ucx/pip.log
-
-    [[ $(cat $ucx/installed 2>/dev/null) != "$ucx_wheel" ]] || return 0
-    say "downloading $ucx_wheel from PyPI ($ucx_megabytes MB) into $ucx"
-    rm -rf $ucx
-    timeout 300 python3 -m venv $ucx >"$log" 2>&1 &&
-        timeout 300 $ucx/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile \
-            --only-binary :all: "$ucx_wheel" >>"$log" 2>&1 &&
-        echo "$ucx_wheel" >$ucx/installed
-}
-
 set_ucx() {
     local library
 
     begin_set ucx "another UCX"
-    if install_ucx && library=$(find $ucx -name libucp.so.0 | grep .); then
+    if install_wheel ucx $ucx $ucx_wheel $ucx_megabytes && library=$(find $ucx -name libucp.so.0 | grep .); then
         queue computes ucx tap check-ucx scripts/check-ucx build/release "$library" "$out/ucx/run"
     else
         cat "$out/ucx/pip.log"
