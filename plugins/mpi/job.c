@@ -339,8 +339,9 @@ static int64_t now_ns(void)
 
 /*
  * MPICH 4.0 over UCX closes its connections in MPI_Finalize, and then waits for the others by its launcher,
- * without looking at the connections any more: a process that needs an answer on one waits for
- * ever. So all processes meet before that, and go on looking for a moment.
+ * without looking at the connections any more. Over UCX's tcp, to close one takes an answer from its other
+ * side, so a process that closes later waits for ever. This makes all begin together, and gives those that
+ * are still connecting a moment; a process that is off its CPU for longer still comes too late.
  */
 static void settle(void)
 {

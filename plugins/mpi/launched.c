@@ -71,6 +71,22 @@ tutti_status launched_not_alone(const struct caller *c, int size)
     return TUTTI_OK;
 }
 
+bool launched_on_one_host(void)
+{
+    /* The job's processes, and those on this host. Slurm writes «2(x3)» for two on each of three hosts. */
+    static const char *const names[][2] = {{"PMI_SIZE", "MPI_LOCALNRANKS"},
+                                           {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                           {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *all = variable(names[i][0]), *here = variable(names[i][1]);
+
+        if (all && here)
+            return !strcmp(all, here);
+    }
+    return false;
+}
+
 void launched_place(char *ret_words, size_t size)
 {
     static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},

@@ -36,8 +36,14 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,  SIGABRT,
                               SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
-/* MPICH may use UCX, which aborts the process when it reads from the memory of one that has died. */
-static const char ucx_transports[] = "UCX_TLS", ucx_without_cma[] = "^cma";
+/*
+ * MPICH may use UCX. With cma, that aborts the process when it reads from the memory of one that has
+ * died. With tcp, closing a connection needs an answer from the other side, and MPICH's MPI_Finalize stops
+ * answering once its own connections are closed: a process that is later waits for ever there. So tcp is
+ * used between hosts alone.
+ */
+static const char ucx_transports[] = "UCX_TLS", between_hosts[] = "^cma",
+                  on_one_host[] = "^cma,tcp";
 
 static void *initialise(void *unused)
 {
@@ -148,7 +154,7 @@ static tutti_status begin_quietly(const struct caller *c, int64_t deadline_ns)
     for (int i = 0; i < SIGNALS; i++)
         sigaction(signals[i], NULL, &before[i]);
     if (!chosen)
-        setenv(ucx_transports, ucx_without_cma, 1);
+        setenv(ucx_transports, launched_on_one_host() ? on_one_host : between_hosts, 1);
     tutti_status status = begin(c);
     if (!status)
         status = await(c, deadline_ns);
