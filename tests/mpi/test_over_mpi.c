@@ -206,6 +206,17 @@ MPI_TEST(who_leaves_without_a_call_is_told_apart)
         (const char *[]){NULL});
 }
 
+/* MPI_Finalize may hang over it. */
+Test(over_mpi, mpich_has_no_tcp_on_one_host_unless_it_is_asked_for)
+{
+    const struct a_case it = {"rank_mpi", "mpich_has_no_tcp_on_one_host_unless_it_is_asked_for", 2};
+
+    if (ranks_lack("mpich"))
+        cr_skip_test("%s", ranks_lack("mpich"));
+    run("mpich", &it, NULL);
+    run("mpich", &it, (const char *[]){"UCX_TLS=self,sysv,tcp", NULL});
+}
+
 /* Its engine is in every build, its library is not. */
 Test(over_mpi, the_standard_abi_without_its_library_is_refused_with_what_to_do)
 {
