@@ -26,7 +26,7 @@ enum {
 
 /* One message of MPI's, which carries several of the core's. */
 struct frame {
-    struct frame *next; /* in endpoint->frames */
+    struct frame *next; /* in endpoint->frames, or of those left to MPI */
     uint32_t bytes;     /* filled, or arrived */
     uint32_t read;      /* and handed over */
     _Alignas(16) uint8_t data[FRAME_BYTES];
