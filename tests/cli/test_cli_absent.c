@@ -97,6 +97,24 @@ Test(absent, every_rank_is_told_what_to_do_for_a_backend_that_is_absent, .timeou
     ran_free(&r);
 }
 
+Test(absent, a_gpu_without_its_plugin_is_refused_with_what_to_do, .timeout = 60)
+{
+    static const char *const asks[] = {"TUTTI_DEVICE=cuda", "TUTTI_BACKEND=cuda:shm"};
+    char *folder = folder_new();
+    g_autofree char *bare = bare_installation(folder);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(asks); i++) {
+        struct ran r =
+            ran("%s %s RANK=0 WORLD_SIZE=1 %s/hello", bare, asks[i], TUTTI_TEST_PROGRAMS);
+
+        cr_expect_neq(r.code, 0, "%s", asks[i]);
+        CONTAINS(r.err, "device \"cuda\" is known to tutti, but not installed here: install tutti");
+        CONTAINS(r.err, "searched for libtutti-cuda.so in ");
+        ran_free(&r);
+    }
+    folder_remove(folder);
+}
+
 /* The plugin without the engines beside it is as on a host without any MPI that it was built for. */
 Test(absent, mpi_without_any_mpi_is_not_ready, .timeout = 60)
 {
