@@ -77,6 +77,15 @@ static ucci_oob oob(void)
                       .place = (uint32_t)tutti_group_rank(group)};
 }
 
+/* As the plugin has it. */
+static void set_transports(void)
+{
+    tutti_group_info info = {.struct_size = sizeof info};
+
+    if (!getenv("UCX_TLS") && !tutti_group_status(group, &info))
+        setenv("UCC_UCX_TLS", info.hosts == 1 ? "^cma,tcp" : "^cma", 0);
+}
+
 static void begin(void)
 {
     const ucci_lib_params params = {.mask = UCCI_LIB_FIELD_THREAD_MODE,
@@ -88,8 +97,7 @@ static void begin(void)
     ucci_lib_config_h of_lib;
     ucci_context_config_h config;
 
-    if (!getenv("UCX_TLS")) /* as the plugin has it */
-        setenv("UCC_UCX_TLS", "^cma", 0);
+    set_transports();
     check(ucc.lib_config_read(NULL, NULL, &of_lib), "ucc_lib_config_read");
     check(ucc.init_version(UCCI_MAJOR, 0, &params, of_lib, &lib), "ucc_init");
     ucc.lib_config_release(of_lib);

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "../ucx/environment.h"
 #include "log.h"
 
 enum { NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 };
@@ -68,24 +67,6 @@ int engine_start_thread(void *(*run)(void *), void *user)
 
 /* ---- beginning ---- */
 
-/* A UCX that reads from the memory of a process which has died ends its own process, unless it is told to copy. */
-static char without_cma[] = "UCC_UCX_TLS=^cma";
-static char *const lent[] = {without_cma};
-static struct environment environment;
-static bool has_lent;
-
-static void lend(void)
-{
-    has_lent = !getenv("UCX_TLS") && environment_lend_these(&environment, lent, 1);
-}
-
-void engine_has_read_environment(void)
-{
-    if (has_lent)
-        environment_take_back(&environment);
-    has_lent = false;
-}
-
 /* One thread at a time calls UCC, so it needs no locks of its own. */
 static ucci_status begin(const struct ucc_library *ucc)
 {
@@ -128,10 +109,10 @@ ucci_status engine_make(struct engine_context *c, const char **ret_where)
         return status;
     *ret_where = "ucc_context_create";
     connect_early(c->ucc, config);
-    lend();
+    settings_lend(&c->settings);
     made++;
     status = c->ucc->context_create(lib, &params, config, &c->context);
-    engine_has_read_environment();
+    settings_take_back();
     c->ucc->context_config_release(config);
     if (status)
         c->context = NULL;
@@ -165,7 +146,8 @@ struct engine_context *engine_find(const char *run_id, bool is_world, int rank, 
 }
 
 struct engine_context *engine_add(const struct ucc_library *ucc, const char *run_id, int rank,
-                                  int size, const uint8_t token[ENGINE_TOKEN_BYTES])
+                                  int size, const uint8_t token[ENGINE_TOKEN_BYTES],
+                                  const struct settings *settings)
 {
     struct engine_context *c = calloc(1, sizeof *c);
 
@@ -175,6 +157,7 @@ struct engine_context *engine_add(const struct ucc_library *ucc, const char *run
     c->rank = rank;
     c->size = size;
     c->users = 1;
+    c->settings = *settings;
     memcpy(c->token, token, sizeof c->token);
     snprintf(c->run_id, sizeof c->run_id, "%s", run_id);
     c->next = contexts;

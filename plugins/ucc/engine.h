@@ -9,6 +9,7 @@
 
 #include "exchange.h"
 #include "library.h"
+#include "settings.h"
 
 /* A context has some 5 MiB of shared memory and 10 descriptors, and a process may have 1024 of these. */
 enum { ENGINE_TOKEN_BYTES = 16, ENGINE_CONTEXTS_MAX = 32 };
@@ -25,9 +26,10 @@ struct engine_context {
     uint8_t token[ENGINE_TOKEN_BYTES]; /* that group's */
     char run_id[128];                  /* of the job whose groups use it */
     int rank, size;                    /* in it */
-    ucci_context_h context;            /* NULL: it is not made */
-    int users;                         /* teams, made or being made */
-    bool is_spoilt;                    /* a group over it has failed: no later one takes it */
+    struct settings settings;
+    ucci_context_h context; /* NULL: it is not made */
+    int users;              /* teams, made or being made */
+    bool is_spoilt;         /* a group over it has failed: no later one takes it */
     bool is_halted; /* UCC has an operation whose memory is the program's again: it is not moved */
 };
 
@@ -41,13 +43,12 @@ void engine_nap(void);
 struct engine_context *engine_find(const char *run_id, bool is_world, int rank, int size);
 /* A new one, not made yet, with one user. NULL: no memory. Under the lock. */
 struct engine_context *engine_add(const struct ucc_library *ucc, const char *run_id, int rank,
-                                  int size, const uint8_t token[ENGINE_TOKEN_BYTES]);
+                                  int size, const uint8_t token[ENGINE_TOKEN_BYTES],
+                                  const struct settings *settings);
 /* Whether the process has made so many contexts that it gets no further one. Under the lock. */
 bool engine_is_full(void);
 /* Makes UCC's context, which waits for all members. Only on a thread of the plugin, under the lock. */
 ucci_status engine_make(struct engine_context *context, const char **ret_where);
-/* UCC asks for its first gather, and has read the environment. Under the lock. */
-void engine_has_read_environment(void);
 /* Frees a team that all members have left in order. Under the lock. */
 void engine_destroy_team(struct engine_context *context, ucci_team_h team);
 /* A user less. Under the lock. */

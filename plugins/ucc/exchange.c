@@ -55,7 +55,7 @@ static ucci_status start(void *source, void *all, size_t bytes, void *info, void
     struct request *request = malloc(sizeof *request);
     tutti_status status = TUTTI_ERR_ABORTED;
 
-    engine_has_read_environment();
+    settings_take_back(); /* UCC has read the environment */
     if (!request)
         return UCCI_ERR_NO_MEMORY;
     *request = (struct request){.exchange = exchange, .all = all, .status = UCCI_INPROGRESS};

@@ -202,6 +202,7 @@ static tutti_status play(struct room *room)
 {
     const int64_t deadline_ns =
         room->caller.host->now_ns(room->caller.self) + LIMIT_MS * INT64_C(1000000);
+    static const int32_t host_of[MEMBERS_MAX]; /* one host */
     tutti_team *teams[MEMBERS_MAX];
     tutti_status status = TUTTI_OK;
     int opened = 0;
@@ -213,6 +214,7 @@ static tutti_status play(struct room *room)
                                             .is_world = 1,
                                             .name = "explain",
                                             .run_id = "explain",
+                                            .host_of = host_of,
                                             .deadline_ns = deadline_ns};
 
         status = ucc_collectives.open(&host_of_members, &room->members[opened], &options,

@@ -4,7 +4,8 @@
  *
  * The members of a world make one context of UCC, and later groups of theirs make teams in it. Which context that
  * is, members tell each other in their addresses: where one of them has another, or none, the group makes one
- * of its own.
+ * of its own. So it does where that context's members are all on one host, and the group's are not any more, as
+ * TUTTI_HOST may say for a later world: such a context has no way between hosts.
  *
  * UCC never notices that a member is missing, and takes no operation back. The core finds dead members, ends waits
  * by its deadlines and keeps the memory until the team is closed. What UCC may come back to then stays allocated;
@@ -24,7 +25,9 @@
 #include "scores.h"
 
 enum {
-    ADDRESS_BYTES = 4 + 4 + ENGINE_TOKEN_BYTES,
+    TOKEN_AT = 4 + 4,
+    KEY_AT = TOKEN_AT + ENGINE_TOKEN_BYTES,
+    ADDRESS_BYTES = KEY_AT + SETTINGS_KEY_BYTES,
     POLLS_AT_START = 32,    /* short operations are complete then; costs 3 µs if not */
     POLLS = 8,              /* between two looks of the core */
     STOPPED_NS = 100000000, /* between two looks: this process was stopped, or had no CPU */
@@ -40,6 +43,7 @@ struct tutti_team {
     char run_id[128];
     uint8_t token[ENGINE_TOKEN_BYTES];
     int rank, size;
+    bool on_one_host; /* all members, by the core's layout */
     int64_t deadline_ns;
     ucci_team_h team;      /* NULL: not made */
     ucci_request *request; /* under way; NULL: none */
@@ -85,6 +89,14 @@ static void team_free(tutti_team *team)
     c.host->release(c.self, team);
 }
 
+static bool are_on_one_host(const tutti_team_options *options)
+{
+    for (int r = 1; r < options->size; r++)
+        if (options->host_of[r] != options->host_of[0])
+            return false;
+    return true;
+}
+
 static tutti_status team_open(const tutti_host *host, void *host_self,
                               const tutti_team_options *options, tutti_team **ret_team)
 {
@@ -107,6 +119,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .ucc = ucc,
                          .rank = options->rank,
                          .size = options->size,
+                         .on_one_host = are_on_one_host(options),
                          .deadline_ns = options->deadline_ns,
                          .counts = host->allocate(host_self, each),
                          .places = host->allocate(host_self, each)};
@@ -137,7 +150,7 @@ static uint32_t get_number(const uint8_t *from)
     return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
 }
 
-/* UCC's version, and the context that the member would use: zeros if it has none. */
+/* UCC's version, the context that the member would use, zeros if it has none, and with whom it shares memory. */
 static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
                                  uint64_t *ret_bytes)
 {
@@ -149,17 +162,17 @@ static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t c
     put_number(to, team->ucc->major);
     put_number(to + 4, team->ucc->minor);
     if (team->context)
-        memcpy(to + 8, team->context->token, ENGINE_TOKEN_BYTES);
+        memcpy(to + TOKEN_AT, team->context->token, ENGINE_TOKEN_BYTES);
+    settings_key(to + KEY_AT);
     *ret_bytes = ADDRESS_BYTES;
     return TUTTI_OK;
 }
 
 static tutti_status check_addresses(const tutti_team *team, const void *const *addresses,
-                                    const uint64_t *bytes, bool *ret_share)
+                                    const uint64_t *bytes)
 {
     const uint8_t *first = addresses[0];
 
-    *ret_share = team->context;
     for (int r = 0; r < team->size; r++) {
         const uint8_t *theirs = addresses[r];
 
@@ -173,13 +186,34 @@ static tutti_status check_addresses(const tutti_team *team, const void *const *a
                         "hosts, or set TUTTI_UCC",
                         get_number(first), get_number(first + 4), r, get_number(theirs),
                         get_number(theirs + 4));
-        *ret_share = *ret_share && !memcmp(first + 8, theirs + 8, ENGINE_TOKEN_BYTES);
     }
     return TUTTI_OK;
 }
 
+static bool share_memory(const tutti_team *team, const void *const *addresses)
+{
+    const uint8_t *first = addresses[0];
+
+    for (int r = 0; r < team->size; r++)
+        if (!settings_keys_fit(first + KEY_AT, (const uint8_t *)addresses[r] + KEY_AT))
+            return false;
+    return team->on_one_host;
+}
+
+/* Whether all members have the same context, and it has ways between them. The same on all. */
+static bool share_context(const tutti_team *team, const void *const *addresses, bool on_one_host)
+{
+    const uint8_t *first = addresses[0];
+
+    for (int r = 0; r < team->size; r++)
+        if (memcmp(first + TOKEN_AT, (const uint8_t *)addresses[r] + TOKEN_AT,
+                   ENGINE_TOKEN_BYTES) != 0)
+            return false;
+    return team->context && (on_one_host || !team->context->settings.on_one_host);
+}
+
 /* Under the engine's lock. */
-static tutti_status begin_form(tutti_team *team, bool shares)
+static tutti_status begin_form(tutti_team *team, bool shares, const struct settings *settings)
 {
     if (!shares && team->context) {
         engine_drop(team->context);
@@ -192,7 +226,8 @@ static tutti_status begin_form(tutti_team *team, bool shares)
                     "members. Start a new process, or use another backend",
                     ENGINE_CONTEXTS_MAX);
     if (!shares)
-        team->context = engine_add(team->ucc, team->run_id, team->rank, team->size, team->token);
+        team->context =
+            engine_add(team->ucc, team->run_id, team->rank, team->size, team->token, settings);
     if (!team->context)
         return fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a context");
     const int error = form_begin(team->context, &team->caller, team->rank, team->size,
@@ -202,15 +237,15 @@ static tutti_status begin_form(tutti_team *team, bool shares)
 
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
 {
-    bool shares;
-
     if (team->size == 1)
         return TUTTI_OK;
-    tutti_status status = check_addresses(team, addresses, bytes, &shares);
+    tutti_status status = check_addresses(team, addresses, bytes);
     if (status)
         return status;
+    const struct settings settings = {.on_one_host = share_memory(team, addresses)};
+    const bool shares = share_context(team, addresses, settings.on_one_host);
     engine_lock();
-    status = begin_form(team, shares);
+    status = begin_form(team, shares, &settings);
     engine_unlock();
     return status;
 }

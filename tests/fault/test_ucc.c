@@ -75,6 +75,86 @@ UCC_TEST(all_hear_of_a_rank_that_cannot_make_a_team)
                     "ucc_team_create");
 }
 
+/* ---- sockets of UCX ------------------------------------------------------------------------ */
+
+static const struct fault_way on_two_hosts = {
+    .name = "ucc", .backend = "ucc", .host_of = {"a", "a", "b", "b"}};
+
+static int number_told(const struct ranks *ranks, int rank, const char *name)
+{
+    char words[32];
+
+    cr_assert(ranks_value(ranks, rank, name, words, sizeof words), "rank %d: no %s", rank, name);
+    return atoi(words);
+}
+
+/* Each rank has sockets of UCX's tcp, or none has. */
+static void expect_sockets(struct ranks *ranks, bool has_some)
+{
+    for (int r = 0; r < RANKS; r++) {
+        const int connected = number_told(ranks, r, "connected");
+        const int listening = number_told(ranks, r, "listening");
+
+        cr_expect(has_some == (connected > 0) && has_some == (listening > 0),
+                  "rank %d: %d connections and %d listeners of UCC", r, connected, listening);
+    }
+    fault_finish(ranks);
+}
+
+static struct ranks *run_for_sockets(const struct fault_way *way, const char *case_name,
+                                     const char *const *variables)
+{
+    struct ranks *ranks = fault_start(way, "rank_ucc", case_name, RANKS, variables);
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    return ranks;
+}
+
+UCC_TEST_OVER_ANY(members_on_one_host_need_no_sockets_of_ucc)
+{
+    expect_sockets(run_for_sockets(&fault_ucc, "sockets_of_a_world", NULL), false);
+}
+
+UCC_TEST_OVER_ANY(members_on_two_hosts_are_connected_by_ucc)
+{
+    expect_sockets(run_for_sockets(&on_two_hosts, "sockets_of_a_world", NULL), true);
+}
+
+/* In an earlier world they were on one. */
+UCC_TEST_OVER_ANY(members_on_two_hosts_by_now_are_connected_by_ucc)
+{
+    expect_sockets(run_for_sockets(&fault_ucc, "sockets_of_a_later_world_on_two_hosts", NULL),
+                   true);
+}
+
+UCC_TEST_OVER_ANY(members_of_one_host_without_common_memory_meet)
+{
+    struct ranks *ranks =
+        run_for_sockets(&fault_ucc, "sockets_of_a_world_without_common_memory", NULL);
+
+    expect_sockets(ranks, number_told(ranks, 0, "apart"));
+}
+
+UCC_TEST_OVER_ANY(transports_that_the_user_chooses_stay)
+{
+    static const char *const variables[] = {"UCC_UCX_TLS=^cma,sysv", "UCX_TLS=^cma"};
+
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        expect_sockets(
+            run_for_sockets(&fault_ucc, "sockets_of_a_world", (const char *[]){variables[i], NULL}),
+            true);
+}
+
+/* Without tcp on the others, a rank that has nothing else could not reach them. */
+UCC_TEST_OVER_ANY(transports_that_one_rank_chooses_reach_all)
+{
+    expect_sockets(run_for_sockets(&fault_ucc, "sockets_of_a_world",
+                                   (const char *[]){"TUTTI_TEST_VICTIM=2",
+                                                    "TUTTI_TEST_SET=UCX_TLS=tcp,self", NULL}),
+                   true);
+}
+
 /* ---- operations ---------------------------------------------------------------------------- */
 
 /* Ranks that sum until an operation fails. */
@@ -166,14 +246,6 @@ UCC_TEST_OVER_ANY(a_destroyed_group_ends_the_world_in_words)
                                                  .parts = {"a failed group of the same world",
                                                            "Call tutti_init() again"}});
     fault_finish(ranks);
-}
-
-static int number_told(const struct ranks *ranks, int rank, const char *name)
-{
-    char words[32];
-
-    cr_assert(ranks_value(ranks, rank, name, words, sizeof words), "rank %d: no %s", rank, name);
-    return atoi(words);
 }
 
 /* Some 33 worlds, one after the other. */

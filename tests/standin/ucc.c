@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stand-in for UCC: libucc.so.1 with real collectives between the processes of one host, over shared memory.
+ * UCX's sockets are there, too, for tests that count them, where UCX_TLS and UCX_NET_DEVICES do not leave them out.
  *
  * It follows UCC 1.3 to 1.8, also where that is inconvenient: a context gathers addresses in two rounds and
  * spins until all members have come, a team gathers once, nothing is compared between members, a member that

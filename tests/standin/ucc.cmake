@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-add_library(standin_ucc SHARED ucc.c ucc_collective.c ucc_context.c ucc_plan.c ucc_reduce.c ucc_ring.c)
+add_library(standin_ucc SHARED ucc.c ucc_collective.c ucc_context.c ucc_plan.c ucc_reduce.c ucc_ring.c
+            ucc_sockets.c)
 target_include_directories(standin_ucc PRIVATE ${PROJECT_SOURCE_DIR}/plugins)
 target_link_libraries(standin_ucc PRIVATE Threads::Threads)
 set_target_properties(standin_ucc PROPERTIES OUTPUT_NAME ucc SOVERSION 1

@@ -22,7 +22,13 @@ typedef int log_handler(const char *file, unsigned line, const char *function, i
                         const void *component, const char *format, va_list values);
 __attribute__((visibility("default"))) void ucc_log_push_handler(log_handler *handler);
 
-enum { MEMBERS_MAX = 64, RING_BYTES = 64 << 10, FRAME_BYTES = 16 << 10, SPOILT_BYTES = 4 << 10 };
+enum {
+    MEMBERS_MAX = 64,
+    SOCKETS_MAX = 8,
+    RING_BYTES = 64 << 10,
+    FRAME_BYTES = 16 << 10,
+    SPOILT_BYTES = 4 << 10
+};
 
 /* ---- faults (ucc.c) ------------------------------------------------------------------------- */
 
@@ -108,6 +114,8 @@ struct ucci_context {
     struct address *addresses;
     int fd;              /* of the rings into this process */
     struct ring **rings; /* by member: those into it */
+    int sockets[SOCKETS_MAX];
+    size_t socket_count;
     struct operation *first, *last;
     struct early *early, **early_end;
     uint32_t teams_made, teams_alive;
@@ -126,6 +134,10 @@ struct ucci_team {
     unsigned kinds[16]; /* how many operations of each kind there were */
     unsigned pending;
 };
+
+/* Those of UCX's tcp, if the environment does not leave that out (ucc_sockets.c). Nothing is sent through them. */
+void sockets_open(struct ucci_context *context);
+void sockets_close(struct ucci_context *context);
 
 /* The context's lock. Two threads at once where that was not granted are a misuse. */
 void context_enter(struct ucci_context *context);

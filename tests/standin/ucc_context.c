@@ -92,6 +92,7 @@ static void free_context(struct ucci_context *context)
         context->first = op->next;
         operation_free(op);
     }
+    sockets_close(context);
     if (context->fd >= 0)
         close(context->fd);
     for (size_t m = 0; context->rings && m < members; m++)
@@ -146,6 +147,7 @@ ucci_status ucc_context_create(ucci_lib_h lib, const ucci_context_params *params
     context->faults = faults_of((int)context->oob.place);
     context->early_end = &context->early;
     context->fd = -1;
+    sockets_open(context);
     for (unsigned i = 0; i < context->faults->says; i++)
         ucc_say("WARN", "line %u that nobody asked for", i + 1);
 
@@ -165,6 +167,7 @@ ucci_status ucc_context_create(ucci_lib_h lib, const ucci_context_params *params
         status = UCCI_ERR_NO_RESOURCE;
     if (status != UCCI_OK) { /* UCC forgets what it has opened then */
         context->fd = -1;
+        context->socket_count = 0;
         if (context->rings)
             context->rings[place] = NULL;
         ucc_say("ERROR", "failed to create context: %s", ucc_status_string(status));

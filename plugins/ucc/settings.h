@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UCX's settings for UCC's contexts, where the user has not set them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SETTINGS_KEY_BYTES = 24 };
+
+/* Of one context; the same on all of its members. */
+struct settings {
+    bool on_one_host; /* every member can map the memory of every other */
+};
+
+/* What processes of one host have in common if UCX can share memory between them; zeros: that is not known, or the
+ * user chooses the transports. */
+void settings_key(uint8_t ret_key[SETTINGS_KEY_BYTES]);
+/* Whether keys of members of one host say that they share memory. */
+bool settings_keys_fit(const uint8_t one[SETTINGS_KEY_BYTES],
+                       const uint8_t other[SETTINGS_KEY_BYTES]);
+
+/* The environment has the settings until settings_take_back(), which may be called more often. Under the engine's
+ * lock, both. */
+void settings_lend(const struct settings *settings);
+void settings_take_back(void);
