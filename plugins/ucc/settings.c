@@ -8,19 +8,27 @@
  * of UCC, and sends long messages through sockets. All members must do the same, since without tcp UCX has no way to
  * a process whose memory it cannot map. Those are on one host by the core's layout, and in the same namespaces that
  * UCX's shared memory depends on: containers may have one network and one user, and yet memory of their own.
+ *
+ * Between hosts UCX's tcp listens on every interface that it may use. So it gets the interface of the route to the
+ * rendezvous alone, and all devices without sockets.
  */
 #include "settings.h"
 
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "../ucx/environment.h"
+#include "../ucx/interface.h"
+#include "ports.h"
+
+enum { DEVICES_BYTES = 1024 };
 
 static char without_cma[] = "UCC_UCX_TLS=^cma", without_tcp[] = "UCC_UCX_TLS=^cma,tcp";
 
 static struct environment environment;
-static char *lent[1];
+static char *lent[2];
 static bool has_lent;
 
 static bool user_chooses_transports(void)
@@ -56,12 +64,53 @@ bool settings_keys_fit(const uint8_t one[SETTINGS_KEY_BYTES],
     return memcmp(one, unknown, sizeof unknown) != 0 && !memcmp(one, other, sizeof unknown);
 }
 
+/* Never freed: another thread may be reading the environment. */
+static char *name_devices(const struct caller *caller, const char *bind_address)
+{
+    char interface[IF_NAMESIZE], words[200];
+    char *variable = NULL;
+
+    if (interface_find(bind_address, interface, sizeof interface) &&
+        ports_have_interface(PORTS_OF_NET, interface))
+        variable = malloc(DEVICES_BYTES);
+    if (variable) {
+        snprintf(variable, DEVICES_BYTES, "UCC_UCX_NET_DEVICES=%s", interface);
+        ports_add_fabric(PORTS_OF_FABRIC, variable, DEVICES_BYTES);
+        return variable;
+    }
+    snprintf(words, sizeof words,
+             "no device of UCX is known for %.64s, the address of this host: UCC may listen on "
+             "every interface (UCX_NET_DEVICES chooses)",
+             bind_address);
+    caller->host->log(caller->self, 1, words);
+    return NULL;
+}
+
+/* UCC_NET_DEVICES since UCC 1.4. */
+static bool user_chooses_devices(void)
+{
+    return getenv("UCX_NET_DEVICES") || getenv("UCC_UCX_NET_DEVICES") || getenv("UCC_NET_DEVICES");
+}
+
+struct settings settings_choose(const struct caller *caller, bool on_one_host,
+                                const char *bind_address)
+{
+    const bool chooses_devices = !on_one_host && *bind_address && !user_chooses_devices();
+
+    return (struct settings){.on_one_host = on_one_host,
+                             .devices =
+                                 chooses_devices ? name_devices(caller, bind_address) : NULL};
+}
+
 void settings_lend(const struct settings *settings)
 {
-    if (user_chooses_transports())
-        return;
-    lent[0] = settings->on_one_host ? without_tcp : without_cma;
-    has_lent = environment_lend_these(&environment, lent, 1);
+    size_t count = 0;
+
+    if (!user_chooses_transports())
+        lent[count++] = settings->on_one_host ? without_tcp : without_cma;
+    if (settings->devices)
+        lent[count++] = settings->devices;
+    has_lent = count && environment_lend_these(&environment, lent, count);
 }
 
 void settings_take_back(void)

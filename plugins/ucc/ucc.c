@@ -40,7 +40,7 @@ struct tutti_team {
     const struct ucc_library *ucc;
     struct engine_context *context; /* NULL: a team of one, or not formed */
     struct form *form;
-    char run_id[128];
+    char run_id[128], bind_address[64];
     uint8_t token[ENGINE_TOKEN_BYTES];
     int rank, size;
     bool on_one_host; /* all members, by the core's layout */
@@ -130,6 +130,8 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
     log_join(&team->log, &caller);
     memcpy(team->token, options->token, sizeof team->token);
     snprintf(team->run_id, sizeof team->run_id, "%s", options->run_id ? options->run_id : "");
+    snprintf(team->bind_address, sizeof team->bind_address, "%s",
+             options->bind_address ? options->bind_address : "");
     if (options->size > 1) {
         engine_lock();
         team->context = engine_find(team->run_id, options->is_world, team->rank, team->size);
@@ -213,23 +215,33 @@ static bool share_context(const tutti_team *team, const void *const *addresses, 
 }
 
 /* Under the engine's lock. */
-static tutti_status begin_form(tutti_team *team, bool shares, const struct settings *settings)
+static tutti_status add_context(tutti_team *team, bool on_one_host)
 {
-    if (!shares && team->context) {
+    if (team->context) {
         engine_drop(team->context);
         team->context = NULL;
     }
-    if (!shares && engine_is_full())
+    if (engine_is_full())
         return fail(&team->caller, TUTTI_ERR_PLUGIN, 0,
                     "this process has made %d contexts of UCC, which cannot be freed, and makes no "
                     "more; each group that failed has taken one, and so has each world of other "
                     "members. Start a new process, or use another backend",
                     ENGINE_CONTEXTS_MAX);
-    if (!shares)
-        team->context =
-            engine_add(team->ucc, team->run_id, team->rank, team->size, team->token, settings);
-    if (!team->context)
-        return fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a context");
+    const struct settings settings =
+        settings_choose(&team->caller, on_one_host, team->bind_address);
+    team->context =
+        engine_add(team->ucc, team->run_id, team->rank, team->size, team->token, &settings);
+    return team->context ? TUTTI_OK
+                         : fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a context");
+}
+
+/* Under the engine's lock. */
+static tutti_status begin_form(tutti_team *team, bool shares, bool on_one_host)
+{
+    tutti_status status = shares ? TUTTI_OK : add_context(team, on_one_host);
+
+    if (status)
+        return status;
     const int error = form_begin(team->context, &team->caller, team->rank, team->size,
                                  team->deadline_ns, &team->form);
     return error ? fail(&team->caller, TUTTI_ERR_SYSTEM, error, "cannot start a thread") : TUTTI_OK;
@@ -242,10 +254,10 @@ static tutti_status team_form(tutti_team *team, const void *const *addresses, co
     tutti_status status = check_addresses(team, addresses, bytes);
     if (status)
         return status;
-    const struct settings settings = {.on_one_host = share_memory(team, addresses)};
-    const bool shares = share_context(team, addresses, settings.on_one_host);
+    const bool on_one_host = share_memory(team, addresses);
+    const bool shares = share_context(team, addresses, on_one_host);
     engine_lock();
-    status = begin_form(team, shares, &settings);
+    status = begin_form(team, shares, on_one_host);
     engine_unlock();
     return status;
 }

@@ -16,6 +16,7 @@
 #include "context.h"
 
 #include "devices.h"
+#include "interface.h"
 #include "log.h"
 #include "options.h"
 
@@ -71,7 +72,7 @@ static tutti_status make_plan(const struct caller *caller, const char *bind_addr
     plan->without_posix =
         !plan->chooses_transports && __atomic_load_n(&is_without_posix, __ATOMIC_RELAXED);
     if (!status && bind_address && !is_set(&plan->options, NET_DEVICES) &&
-        !devices_find_interface(bind_address, plan->interface, sizeof plan->interface))
+        !interface_find(bind_address, plan->interface, sizeof plan->interface))
         return fail(caller, TUTTI_ERR_INVALID_ARGUMENT, 0,
                     "no network interface has the address %.64s, on which UCX would listen; set "
                     "TUTTI_UCX_" NET_DEVICES " to the devices to use",

@@ -38,6 +38,3 @@ bool devices_have_fabric(const struct ucx_devices *devices);
  */
 bool devices_of_interface(const struct ucx_devices *devices, const char *interface, char *ret_list,
                           size_t capacity);
-
-/* The interface that has the numeric address. False: none has. */
-bool devices_find_interface(const char *address, char *ret_interface, size_t capacity);

@@ -88,7 +88,7 @@ static int number_told(const struct ranks *ranks, int rank, const char *name)
     return atoi(words);
 }
 
-/* Each rank has sockets of UCX's tcp, or none has. */
+/* Each rank has sockets of UCX's tcp, or none has. They listen where the ranks meet, at 127.0.0.1. */
 static void expect_sockets(struct ranks *ranks, bool has_some)
 {
     for (int r = 0; r < RANKS; r++) {
@@ -97,6 +97,7 @@ static void expect_sockets(struct ranks *ranks, bool has_some)
 
         cr_expect(has_some == (connected > 0) && has_some == (listening > 0),
                   "rank %d: %d connections and %d listeners of UCC", r, connected, listening);
+        cr_expect_eq(number_told(ranks, r, "elsewhere"), 0, "rank %d listens elsewhere, too", r);
     }
     fault_finish(ranks);
 }

@@ -10,6 +10,7 @@
 #include "address.h"
 #include "devices.h"
 #include "environment.h"
+#include "interface.h"
 #include "loaded.h"
 
 TestSuite(ucx_parts, .timeout = 20);
@@ -67,10 +68,10 @@ Test(ucx_parts, the_interface_of_an_address_is_found)
 {
     char name[64];
 
-    cr_assert(devices_find_interface("127.0.0.1", name, sizeof name));
+    cr_assert(interface_find("127.0.0.1", name, sizeof name));
     cr_expect_str_eq(name, "lo");
-    cr_expect_not(devices_find_interface("203.0.113.77", name, sizeof name));
-    cr_expect_not(devices_find_interface("nonsense", name, sizeof name));
+    cr_expect_not(interface_find("203.0.113.77", name, sizeof name));
+    cr_expect_not(interface_find("nonsense", name, sizeof name));
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
