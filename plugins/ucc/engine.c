@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "log.h"
+#include "../ucx/log.h"
 
 enum { NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 };
 
@@ -67,6 +67,9 @@ int engine_start_thread(void *(*run)(void *), void *user)
 
 /* ---- beginning ---- */
 
+/* UCC logs through UCX, since 1.8 through functions of its own, which have their handler once the configuration is read. */
+static const char *const log_functions[] = {"ucs_log_push_handler", "ucc_log_push_handler", NULL};
+
 /* One thread at a time calls UCC, so it needs no locks of its own. */
 static ucci_status begin(const struct ucc_library *ucc)
 {
@@ -77,7 +80,7 @@ static ucci_status begin(const struct ucc_library *ucc)
 
     if (lib || status)
         return status;
-    log_push(ucc);
+    log_take_over(ucc->handle, log_functions);
     status = ucc->init_version(UCCI_MAJOR, 0, &params, config, &lib);
     ucc->lib_config_release(config);
     if (status)

@@ -18,9 +18,9 @@
 #include <tutti/version.h>
 
 #include "../about.h"
+#include "../ucx/log.h"
 #include "about.h"
 #include "form.h"
-#include "log.h"
 #include "operations.h"
 #include "scores.h"
 
@@ -36,7 +36,6 @@ enum {
 
 struct tutti_team {
     struct caller caller;
-    struct log_listener log;
     const struct ucc_library *ucc;
     struct engine_context *context; /* NULL: a team of one, or not formed */
     struct form *form;
@@ -123,11 +122,13 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .deadline_ns = options->deadline_ns,
                          .counts = host->allocate(host_self, each),
                          .places = host->allocate(host_self, each)};
-    if (!team->counts || !team->places) {
+    status = team->counts && team->places ? log_join(&caller)
+                                          : fail(&caller, TUTTI_ERR_NO_MEMORY, 0,
+                                                 "no memory for a team of %d", options->size);
+    if (status) {
         team_free(team);
-        return fail(&caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a team of %d", options->size);
+        return status;
     }
-    log_join(&team->log, &caller);
     memcpy(team->token, options->token, sizeof team->token);
     snprintf(team->run_id, sizeof team->run_id, "%s", options->run_id ? options->run_id : "");
     snprintf(team->bind_address, sizeof team->bind_address, "%s",
@@ -418,7 +419,7 @@ static void team_close(tutti_team *team)
     if (team->context && !team->form)
         engine_drop(team->context);
     engine_unlock();
-    log_leave(&team->log);
+    log_leave(&team->caller);
     team_free(team);
 }
 

@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucs/debug/log_def.h>
 
 #define NET_DEVICES "NET_DEVICES"
 #define PARTS "TX_SEG_SIZE"
@@ -34,6 +35,13 @@
 #define PARTS_SIZE "64k"
 #define TLS "TLS"
 #define WITHOUT_POSIX "^posix"
+
+_Static_assert(LOG_LEVEL_WARN == (int)UCS_LOG_LEVEL_WARN &&
+                   LOG_LEVEL_INFO == (int)UCS_LOG_LEVEL_INFO &&
+                   LOG_STOP == (int)UCS_LOG_FUNC_RC_STOP &&
+                   LOG_CONTINUE == (int)UCS_LOG_FUNC_RC_CONTINUE,
+               "log.h has UCX's numbers");
+static const char *const log_functions[] = {"ucs_log_push_handler", NULL};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx_context *contexts;
@@ -236,9 +244,10 @@ tutti_status context_open(const struct caller *caller, const char *bind_address,
     tutti_status status = library_open(caller, &plan.library);
 
     if (!status)
-        status = log_join(caller, plan.library);
+        status = log_join(caller);
     if (status)
         return status;
+    log_take_over(plan.library->handle, log_functions);
     status = make_plan(caller, bind_address, &plan);
     if (!status) {
         pthread_mutex_lock(&lock);

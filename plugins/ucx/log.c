@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX prints on stdout, unless a handler takes its lines. Handlers are a stack of the process and may not be
- * there in some UCX (then UCX prints). Ours is pushed once and stays: to pop it could pop somebody
- * else's. While no endpoint is open, lines go on to the next handler.
+ * UCX's library libucs asks a stack of handlers what to do with a line, the last one first; its own prints on stdout. UCC
+ * logs through it, since 1.8 through a stack of its own. Handlers may not be there in some UCX (then UCX prints).
+ * Ours is pushed once and stays: to pop it could pop somebody else's. While nobody has joined, lines go on to the
+ * next handler.
  *
- * UCX may log from a thread of its own, so the list of endpoints has a lock, which is held while a line is
- * passed on. An endpoint that has left gets no line after log_leave() has returned.
+ * UCX may log from a thread of its own, so the list of callers has a lock, which is held while a line is passed on. A
+ * caller that has left gets no line after log_leave() has returned.
  */
 #include "log.h"
 
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ucs/debug/log_def.h>
+typedef int handler(const char *file, unsigned line, const char *function, int level,
+                    const void *component, const char *format, va_list values);
 
 struct listener {
     struct caller caller;
@@ -27,9 +29,21 @@ static struct listener *listeners;
 static __thread char *heard;
 
 /* tutti_host.log has 1 for warnings, 2 for information, 3 for details. */
-static int32_t level_of(ucs_log_level_t level)
+static int32_t level_for_host(int level)
 {
-    return level <= UCS_LOG_LEVEL_WARN ? 1 : level <= UCS_LOG_LEVEL_INFO ? 2 : 3;
+    return level <= LOG_LEVEL_WARN ? 1 : level <= LOG_LEVEL_INFO ? 2 : 3;
+}
+
+/* Tabs and ends of lines become blanks. */
+static void make_one_line(char *words)
+{
+    size_t used = strlen(words);
+
+    while (used && words[used - 1] <= ' ')
+        words[--used] = 0;
+    for (char *at = words; *at; at++)
+        if (*at == '\n' || *at == '\t')
+            *at = ' ';
 }
 
 static void hear(const char *words)
@@ -39,12 +53,10 @@ static void hear(const char *words)
     snprintf(heard + used, LOG_HEARD_BYTES - used, "%s%s", used ? "; " : "", words);
 }
 
-static ucs_log_func_rc_t pass_on(const char *file, unsigned line, const char *function,
-                                 ucs_log_level_t level, const ucs_log_component_config_t *component,
-                                 const char *message, va_list values)
+static int take_line(const char *file, unsigned line, const char *function, int level,
+                     const void *component, const char *format, va_list values)
 {
     char words[WORDS_BYTES];
-    ucs_log_func_rc_t answer = UCS_LOG_FUNC_RC_CONTINUE;
     va_list copy;
 
     (void)file;
@@ -52,61 +64,68 @@ static ucs_log_func_rc_t pass_on(const char *file, unsigned line, const char *fu
     (void)function;
     (void)component;
     va_copy(copy, values); /* the next handler needs them, too */
-    vsnprintf(words, sizeof words, message, copy);
+    (void)vsnprintf(words, sizeof words, format, copy);
     va_end(copy);
-    if (heard && level <= UCS_LOG_LEVEL_WARN) {
+    make_one_line(words);
+    if (heard && level <= LOG_LEVEL_WARN) {
         hear(words);
-        return UCS_LOG_FUNC_RC_STOP;
+        return LOG_STOP;
     }
     pthread_mutex_lock(&lock);
-    if (listeners) {
-        listeners->caller.host->log(listeners->caller.self, level_of(level), words);
-        answer = UCS_LOG_FUNC_RC_STOP;
-    }
+    const struct listener *first = listeners;
+    if (first)
+        first->caller.host->log(first->caller.self, level_for_host(level), words);
     pthread_mutex_unlock(&lock);
-    return answer;
+    return first ? LOG_STOP : LOG_CONTINUE;
 }
 
-static void push_once(const struct ucx_library *library)
+static void push_to(void *library, const char *push_function)
 {
-    static bool is_pushed;
-    void (*push)(ucs_log_func_t handler);
-    void *address = is_pushed ? NULL : dlsym(library->handle, "ucs_log_push_handler");
+    void (*push)(handler *);
+    void *address = dlsym(library, push_function);
 
     if (!address)
         return;
     memcpy(&push, &address, sizeof push);
-    push(pass_on);
-    is_pushed = true;
+    push(take_line);
 }
 
-tutti_status log_join(const struct caller *caller, const struct ucx_library *library)
+void log_take_over(void *library, const char *const *push_functions)
+{
+    static bool is_done;
+
+    pthread_mutex_lock(&lock);
+    for (; !is_done && *push_functions; push_functions++)
+        push_to(library, *push_functions);
+    is_done = true;
+    pthread_mutex_unlock(&lock);
+}
+
+tutti_status log_join(const struct caller *caller)
 {
     struct listener *listener = malloc(sizeof *listener), **end = &listeners;
 
     if (!listener)
-        return fail(caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for an endpoint");
+        return fail(caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a place in the log");
     *listener = (struct listener){.caller = *caller};
     pthread_mutex_lock(&lock);
     while (*end)
         end = &(*end)->next;
     *end = listener;
-    push_once(library);
     pthread_mutex_unlock(&lock);
     return TUTTI_OK;
 }
 
 void log_leave(const struct caller *caller)
 {
-    struct listener *gone = NULL;
+    struct listener **link = &listeners;
 
     pthread_mutex_lock(&lock);
-    for (struct listener **at = &listeners; *at && !gone; at = &(*at)->next)
-        if ((*at)->caller.self == caller->self && (*at)->caller.host == caller->host) {
-            gone = *at;
-            *at = gone->next;
-            break;
-        }
+    while (*link && ((*link)->caller.self != caller->self || (*link)->caller.host != caller->host))
+        link = &(*link)->next;
+    struct listener *gone = *link;
+    if (gone)
+        *link = gone->next;
     pthread_mutex_unlock(&lock);
     free(gone);
 }

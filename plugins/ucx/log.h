@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UCX's log lines go to tutti's log instead of stdout. */
+/* The log lines of UCX, and of libraries that log as it does, go to tutti's log instead of stdout. */
 #pragma once
 
-#include "library.h"
+#include "caller.h"
 
 enum { LOG_HEARD_BYTES = 400 };
 
-/* From now on lines go to this endpoint's host, until log_leave(); of several endpoints, to the oldest. NO_MEMORY. */
-tutti_status log_join(const struct caller *caller, const struct ucx_library *library);
-/* Once for each log_join(). */
+/* ucs_log_level_t and ucs_log_func_rc_t, as far as they are used; context.c compares them with UCX's header. */
+enum { LOG_LEVEL_WARN = 2, LOG_LEVEL_INFO = 4 };
+enum { LOG_STOP = 0, LOG_CONTINUE = 1 };
+
+/* Takes the lines over from a library, by the functions of its that push a handler; NULL ends the list, and some may be
+ * missing. Only the first call of the process does anything. */
+void log_take_over(void *library, const char *const *push_functions);
+
+/* From now on lines go to this caller's host, until log_leave(); of several callers, to the oldest. NO_MEMORY. */
+tutti_status log_join(const struct caller *caller);
+/* Once for each log_join(). No line comes after it has returned. */
 void log_leave(const struct caller *caller);
 
 /* Collects this thread's lines from warnings up in `words` instead, until log_listen(NULL). They are put behind
