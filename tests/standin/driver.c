@@ -79,6 +79,11 @@ void driver_begin(void)
         _exit(1);
 }
 
+int driver_code(void)
+{
+    return failures ? 1 : 0;
+}
+
 /* In the child. Its stderr is looked through for `says`. */
 static void run_child(const struct driver_case *it, int words)
 {
@@ -89,7 +94,7 @@ static void run_child(const struct driver_case *it, int words)
         driver_begin();
     it->run();
     fflush(stdout);
-    _exit(failures ? 1 : 0);
+    _exit(driver_code());
 }
 
 static bool ended_as_wanted(const struct driver_case *it, int status, int words)

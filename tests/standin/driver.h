@@ -42,6 +42,9 @@ struct driver_case {
 /* Runs the cases whose names contain an argument; returns main()'s result. */
 int driver_run(const struct driver_case *cases, int count, int argc, char **argv);
 
+/* For processes that a case starts: 1 if something in this process was not as it should be. */
+int driver_code(void);
+
 void driver_begin(void); /* cuInit(), and device 0's primary context is current */
 
 /* What is there until the process ends. */
