@@ -44,6 +44,7 @@ cases_for() {
     true:release:* | *:asan:tests/fault/test_leaving.c | *:asan:tests/fault/test_mismatch.c) echo '*' ;;
     *:tsan:tests/conformance/*) echo '*/!(combinations*|encrypted*|*template*|*checksums*|*reproducible*)' ;;
     *:asan:tests/conformance/*) echo '*/!(combinations*|*template*|*checksums*|*reproducible*)' ;;
+    false:release:tests/conformance/*) echo '*/!(combinations*|calls_over_ucx*)' ;;
     *:tests/conformance/*) echo '*/!(combinations*)' ;;
     *:asan:tests/examples/test_train_digits.c | *:tsan:tests/rank/test_ranks_reduce.c) echo - ;;
     *:tsan:tests/rank/test_device.c) echo '*/!(long_tensors_on_gpus*)' ;;
