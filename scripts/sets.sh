@@ -37,16 +37,20 @@ lane_for() {
 # Which cases of a test program run, as a filter for Criterion: `*`, or `-` for none. With --all the release build
 # runs everything; else the small calls of the covering array stand for all combinations. Under sanitizers an engine's
 # faults run once, over the MPI that takes less time: leaving, mismatches and conformance are tried over each engine.
+# ThreadSanitizer sees ranks over ucx and ucc in the tests of leaving and of UCC's faults.
 # What only computes, in one thread or as the demo does, they leave out, and what has the code or the threads of shm and
 # tcp again.
 cases_for() {
     case $all:$1:$2 in
     true:release:* | *:asan:tests/fault/test_leaving.c | *:asan:tests/fault/test_mismatch.c) echo '*' ;;
-    *:tsan:tests/conformance/*) echo '*/!(combinations*|encrypted*|*template*|*checksums*|*reproducible*)' ;;
+    *:tsan:tests/conformance/*) echo '*/!(combinations*|encrypted*|*template*|*checksums*|*reproducible*|*over_uc[cx]*)' ;;
     *:asan:tests/conformance/*) echo '*/!(combinations*|*template*|*checksums*|*reproducible*)' ;;
     false:release:tests/conformance/*) echo '*/!(combinations*|calls_over_ucx*)' ;;
     *:tests/conformance/*) echo '*/!(combinations*)' ;;
     *:asan:tests/examples/test_train_digits.c | *:tsan:tests/rank/test_ranks_reduce.c) echo - ;;
+    *:tsan:tests/fault/test_ucc.c) echo '*/!(worlds_that_fail*)' ;;
+    *:tsan:tests/fault/test_leaving.c) echo '*' ;;
+    *:tsan:tests/fault/*) echo '*/!(*_over_uc[cx])' ;;
     *:tsan:tests/rank/test_device.c) echo '*/!(long_tensors_on_gpus*)' ;;
     *:asan:tests/mpi/*) echo '*/!(*_over_openmpi)' ;;
     *:asan:tests/fault/*) echo '*/!(*_over_openmpi|*_over_gloo|*_over_uc[cx])' ;;

@@ -116,9 +116,13 @@ const char *ranks_lsan_options(const char *mpi)
 
 const char *ranks_ucc(void)
 {
-    const char *other = getenv("TUTTI_TEST_UCC");
+    static char path[VARIABLE_BYTES];
+    const char *other = getenv("TUTTI_TEST_UCC"), *programs = getenv("TUTTI_TEST_PROGRAMS");
 
-    return other ? other : TUTTI_BINARY_DIR "/lib/standin/libucc.so.1";
+    if (other || !programs)
+        return other ? other : TUTTI_BINARY_DIR "/lib/standin/libucc.so.1";
+    snprintf(path, sizeof path, "%s/../lib/standin/libucc.so.1", programs);
+    return path;
 }
 
 /* What says to the process which rank it is, and where ranks meet. */
@@ -306,9 +310,10 @@ bool ranks_have_instruments(void)
 #endif
 }
 
-static const char *sanitizer_objects(void)
+/* The stand-in for UCC is built with it, and UCX is called under a lock of the plugin's. */
+static const char *sanitizer_objects(const char *engine)
 {
-    return getenv("TUTTI_TEST_PROGRAMS")
+    return getenv("TUTTI_TEST_PROGRAMS") && strcmp(engine, "ucc") && strcmp(engine, "ucx")
                ? "ThreadSanitizer does not see the locks in a library that was built without it"
                : NULL;
 }
@@ -324,7 +329,7 @@ static const char *family_of(const char *engine)
 const char *ranks_lack(const char *name)
 {
     static char words[512];
-    const char *engine = family_of(name), *objection = sanitizer_objects();
+    const char *engine = family_of(name), *objection = sanitizer_objects(engine);
     /* Else an MPI. */
     const bool is_plugin =
         !strcmp(engine, "gloo") || !strcmp(engine, "ucx") || !strcmp(engine, "ucc");
