@@ -183,9 +183,7 @@ static tutti_status time_out(struct agreement *a, const char *what)
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, culprit);
 }
 
-/* Answers a liveness query and looks at the parent group while this member waits. OK: go on, or
- * a->outcome tells. */
-static tutti_status attend(struct agreement *a)
+tutti_status agree_attend(struct agreement *a)
 {
     struct control *control = a->group->control;
 
@@ -216,7 +214,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct tu
         status = done(a->group);
         if (status != TUTTI_ERR_NOT_READY)
             return status;
-        status = attend(a);
+        status = agree_attend(a);
         if (!agree_goes_on(a, status))
             return status;
         if (is_over(a))
@@ -238,7 +236,7 @@ tutti_status agree_keep_waiting(struct tutti_group *group)
     control_poll(group->control);
     tutti_status status = agree_take_notes(a);
     if (agree_goes_on(a, status))
-        status = attend(a);
+        status = agree_attend(a);
     if (agree_goes_on(a, status) && a->lead && is_over(a)) {
         if (lead_missing(a, missing, sizeof missing) < 0)
             return TUTTI_ERR_TIMEOUT;
@@ -374,6 +372,8 @@ static tutti_status play_round(struct agreement *a)
         status = native_form(a->group);
     if (agree_goes_on(a, status))
         status = wait_for(a, native_form_test, "the engine to join all members");
+    if (status == TUTTI_ERR_PEER_LOST && !a->outcome.kind)
+        status = agree_await_name_of_lost(a, status);
     if (a->outcome.kind)
         return TUTTI_OK;
     if (!status)

@@ -66,6 +66,9 @@ static inline bool agree_goes_on(const struct agreement *a, tutti_status status)
 
 /* ---- agree.c ---- */
 
+/* Answers a liveness query and looks at the parent group while this member waits. OK: go on, or a->outcome tells. */
+tutti_status agree_attend(struct agreement *a);
+
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int64_t agree_left_ms(const struct agreement *a);
@@ -204,6 +207,10 @@ void agree_ended_begin(struct agreement *a);
 /* OK; or one that is waited for has ended, with a message. agree_ended_soon() waits `ms` for such news. */
 tutti_status agree_ended(struct agreement *a, int *ret_culprit);
 tutti_status agree_ended_soon(struct agreement *a, int ms, int *ret_culprit);
+
+/* An engine may see that a connection has ended before the core does, and it cannot say which process that was. What
+ * the core hears a moment later can. Returns `status`, with its message, unless something else ends the wait. */
+tutti_status agree_await_name_of_lost(struct agreement *a, tutti_status status);
 
 /* ---- agree_stall.c; nothing in a world ---- */
 

@@ -8,6 +8,8 @@
  * Without such a launcher, and in a group that is made from another, nothing is looked at. An entry with the
  * seal of another secret is passed over: the program gave this rank a secret that the launcher does not know.
  */
+#include <sys/epoll.h>
+
 #include "agreement/agree.h"
 #include "base/clock.h"
 #include "base/ended.h"
@@ -15,7 +17,7 @@
 #include "group/exit_record.h"
 #include "secret/seal.h"
 
-enum { LOOK_MS = 20 };
+enum { LOOK_MS = 20, LOST_MS = 300 };
 
 void agree_ended_begin(struct agreement *a)
 {
@@ -103,5 +105,30 @@ tutti_status agree_ended_soon(struct agreement *a, int ms, int *ret_culprit)
 
     while (!(status = agree_ended(a, ret_culprit)) && a->launched && clock_left_ms(until, LOOK_MS))
         (void)epoll_wait(a->group->control->epoll_fd, &event, 1, LOOK_MS);
+    return status;
+}
+
+tutti_status agree_await_name_of_lost(struct agreement *a, tutti_status status)
+{
+    struct control *control = a->group->control;
+    const int64_t until_ns = clock_now_ns() + LOST_MS * INT64_C(1000000);
+    struct kept_error kept = {0};
+    struct epoll_event event;
+    tutti_status heard = TUTTI_OK;
+
+    error_keep(&kept);
+    for (int left; agree_goes_on(a, heard) && (left = clock_left_ms(until_ns, LOOK_MS)) > 0;) {
+        control_poll(control);
+        heard = agree_take_notes(a);
+        if (agree_goes_on(a, heard))
+            heard = agree_attend(a);
+        if (agree_goes_on(a, heard))
+            (void)epoll_wait(control->epoll_fd, &event, 1, left);
+    }
+    if (agree_goes_on(a, heard))
+        error_give(status, &kept);
+    else
+        status = heard;
+    error_forget(&kept);
     return status;
 }
