@@ -183,7 +183,9 @@ static tutti_status time_out(struct agreement *a, const char *what)
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, culprit);
 }
 
-tutti_status agree_attend(struct agreement *a)
+/* Answers a liveness query and looks at the parent group while this member waits. OK: go on, or
+ * a->outcome tells. */
+static tutti_status attend(struct agreement *a)
 {
     struct control *control = a->group->control;
 
@@ -194,6 +196,13 @@ tutti_status agree_attend(struct agreement *a)
         control_answer(control, &(struct control_answer){.waits_for = -1}, NULL);
     status = agree_parent(a);
     return status ? agree_give_up(a, status, -1) : TUTTI_OK;
+}
+
+tutti_status agree_look(struct agreement *a)
+{
+    control_poll(a->group->control);
+    tutti_status status = agree_take_notes(a);
+    return agree_goes_on(a, status) ? attend(a) : status;
 }
 
 /*
@@ -214,7 +223,7 @@ static tutti_status wait_for(struct agreement *a, tutti_status (*done)(struct tu
         status = done(a->group);
         if (status != TUTTI_ERR_NOT_READY)
             return status;
-        status = agree_attend(a);
+        status = attend(a);
         if (!agree_goes_on(a, status))
             return status;
         if (is_over(a))
@@ -233,10 +242,7 @@ tutti_status agree_keep_waiting(struct tutti_group *group)
 
     if (!a)
         return TUTTI_OK;
-    control_poll(group->control);
-    tutti_status status = agree_take_notes(a);
-    if (agree_goes_on(a, status))
-        status = agree_attend(a);
+    tutti_status status = agree_look(a);
     if (agree_goes_on(a, status) && a->lead && is_over(a)) {
         if (lead_missing(a, missing, sizeof missing) < 0)
             return TUTTI_ERR_TIMEOUT;

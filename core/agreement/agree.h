@@ -66,8 +66,9 @@ static inline bool agree_goes_on(const struct agreement *a, tutti_status status)
 
 /* ---- agree.c ---- */
 
-/* Answers a liveness query and looks at the parent group while this member waits. OK: go on, or a->outcome tells. */
-tutti_status agree_attend(struct agreement *a);
+/* What a member does now and then while it waits: it takes what has come, answers, and looks at the parent group. OK:
+ * go on, or a->outcome tells. */
+tutti_status agree_look(struct agreement *a);
 
 void agree_key(const struct agreement *a, char ret_key[AGREE_KEY_MAX], const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -7,9 +7,9 @@
  * What the ended one has written is read after the entry, so it was written before the end or never comes.
  * Without such a launcher, and in a group that is made from another, nothing is looked at. An entry with the
  * seal of another secret is passed over: the program gave this rank a secret that the launcher does not know.
+ *
+ * At the end is the wait for the name of one that an engine has lost.
  */
-#include <sys/epoll.h>
-
 #include "agreement/agree.h"
 #include "base/clock.h"
 #include "base/ended.h"
@@ -110,21 +110,14 @@ tutti_status agree_ended_soon(struct agreement *a, int ms, int *ret_culprit)
 
 tutti_status agree_await_name_of_lost(struct agreement *a, tutti_status status)
 {
-    struct control *control = a->group->control;
-    const int64_t until_ns = clock_now_ns() + LOST_MS * INT64_C(1000000);
+    const int64_t until = clock_deadline_ms(LOST_MS);
     struct kept_error kept = {0};
     struct epoll_event event;
-    tutti_status heard = TUTTI_OK;
+    tutti_status heard;
 
     error_keep(&kept);
-    for (int left; agree_goes_on(a, heard) && (left = clock_left_ms(until_ns, LOOK_MS)) > 0;) {
-        control_poll(control);
-        heard = agree_take_notes(a);
-        if (agree_goes_on(a, heard))
-            heard = agree_attend(a);
-        if (agree_goes_on(a, heard))
-            (void)epoll_wait(control->epoll_fd, &event, 1, left);
-    }
+    while (heard = agree_look(a), agree_goes_on(a, heard) && clock_left_ms(until, LOOK_MS))
+        (void)epoll_wait(a->group->control->epoll_fd, &event, 1, LOOK_MS);
     if (agree_goes_on(a, heard))
         error_give(status, &kept);
     else
