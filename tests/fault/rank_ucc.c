@@ -1,51 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that tell which sockets UCC has in them. */
-#include <dirent.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
+#include "harness/sockets.h"
 #include "rank_tell.h"
-
-struct sockets {
-    int connected, listening, elsewhere; /* listeners on another address than 127.0.0.1 */
-};
-
-static void count(int fd, struct sockets *sockets)
-{
-    struct sockaddr_in at = {0}, peer;
-    socklen_t bytes = sizeof at, peer_bytes = sizeof peer, of_flag = sizeof(int);
-    int listens = 0;
-
-    if (getsockname(fd, (struct sockaddr *)&at, &bytes) ||
-        (at.sin_family != AF_INET && at.sin_family != AF_INET6) ||
-        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &of_flag))
-        return;
-    sockets->connected += !getpeername(fd, (struct sockaddr *)&peer, &peer_bytes);
-    sockets->listening += listens;
-    sockets->elsewhere +=
-        listens && (at.sin_family != AF_INET || at.sin_addr.s_addr != htonl(INADDR_LOOPBACK));
-}
-
-/* A child would inherit UCC's sockets, and none of tutti's. */
-static struct sockets inherited(void)
-{
-    struct sockets sockets = {0};
-    DIR *folder = opendir("/proc/self/fd");
-
-    require(folder);
-    for (const struct dirent *entry; (entry = readdir(folder));) {
-        const int fd = atoi(entry->d_name);
-
-        if (*entry->d_name != '.' && !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
-            count(fd, &sockets);
-    }
-    closedir(folder);
-    return sockets;
-}
 
 static void sum_ranks(tutti_group *world)
 {
@@ -65,7 +25,7 @@ static void tell_of_a_world(const struct sockets *before)
 
     require_ok(tutti_init(NULL, &world));
     sum_ranks(world);
-    const struct sockets after = inherited();
+    const struct sockets after = sockets_inherited();
     rank_value("connected", "%d", after.connected - before->connected);
     rank_value("listening", "%d", after.listening - before->listening);
     rank_value("elsewhere", "%d", after.elsewhere - before->elsewhere);
@@ -76,7 +36,7 @@ static void tell_of_a_world(const struct sockets *before)
 /* The victim alone has the variable TUTTI_TEST_SET. */
 RANK_CASE(sockets_of_a_world)
 {
-    const struct sockets before = inherited();
+    const struct sockets before = sockets_inherited();
     const char *set = getenv("TUTTI_TEST_SET");
 
     if (rank == victim())
@@ -87,7 +47,7 @@ RANK_CASE(sockets_of_a_world)
 /* A second world, of two hosts. */
 RANK_CASE(sockets_of_a_later_world_on_two_hosts)
 {
-    const struct sockets before = inherited();
+    const struct sockets before = sockets_inherited();
 
     tell_of_a_world(&before);
     require(!setenv("TUTTI_HOST", rank % 2 ? "odd" : "even", 1));
@@ -97,7 +57,7 @@ RANK_CASE(sockets_of_a_later_world_on_two_hosts)
 /* As in containers that have one network: where the system allows that, "apart". */
 RANK_CASE(sockets_of_a_world_without_common_memory)
 {
-    const struct sockets before = inherited();
+    const struct sockets before = sockets_inherited();
 
     rank_value("apart", "%d", !unshare(CLONE_NEWIPC));
     tell_of_a_world(&before);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "harness/rank.h"
+#include "harness/sockets.h"
 
 enum { COUNT = 600, ROUNDS = 20 };
 
@@ -146,32 +146,15 @@ RANK_CASE(an_abort_cuts_a_long_message_off_and_other_groups_go_on)
 
 /* ---- what MPICH is given ----------------------------------------------------------------------- */
 
-/* TCP connections that this process has. */
-static int connections(void)
-{
-    enum { DESCRIPTORS = 1024 };
-    int count = 0;
-
-    for (int fd = 0; fd < DESCRIPTORS; fd++) {
-        struct sockaddr_storage peer;
-        socklen_t length = sizeof peer;
-
-        if (!getpeername(fd, (struct sockaddr *)&peer, &length))
-            count += peer.ss_family == AF_INET || peer.ss_family == AF_INET6;
-    }
-    return count;
-}
-
-/* MPICH over UCX connects while it starts, beside the group's own. UCX_TLS is the user's, where it is set. */
+/* MPICH over UCX connects while it starts. UCX_TLS is the user's, where it is set. */
 RANK_CASE(mpich_has_no_tcp_on_one_host_unless_it_is_asked_for)
 {
-    enum { OWN = 2 };
     const char *chosen = getenv("UCX_TLS");
     tutti_group *world = rank_init(NULL);
 
     check_near(reduce(world, 1, NULL), size, 0);
     const bool over_ucx = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    check((connections() > OWN) == (over_ucx && chosen && strstr(chosen, "tcp")));
+    check((sockets_inherited().connected > 0) == (over_ucx && chosen && strstr(chosen, "tcp")));
     check_str_eq(getenv("UCX_TLS") ? getenv("UCX_TLS") : "", chosen ? chosen : "");
     (void)rank;
     check_ok(tutti_group_destroy(world));

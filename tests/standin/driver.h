@@ -38,6 +38,11 @@ struct driver_case {
     int ends;
     const char *says; /* on stderr */
 };
+/* One that is called as its function. */
+#define DRIVER_CASE(name, bare, ends, says)                                                        \
+    {                                                                                              \
+#name, name, bare, ends, says                                                              \
+    }
 
 /* Runs the cases whose names contain an argument; returns main()'s result. */
 int driver_run(const struct driver_case *cases, int count, int argc, char **argv);

@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv)
 {
-#define CASE(name, bare) {#name, name, bare, 0, NULL},
+#define CASE(name, bare) DRIVER_CASE(name, bare, 0, NULL),
     static const struct driver_case cases[] = {DRIVER_CASES(CASE)};
 #undef CASE
 

@@ -330,14 +330,8 @@ static void many_streams_and_events_come_and_go(void)
 
 int main(int argc, char **argv)
 {
-#define HOLDS(name)                                                                                \
-    {                                                                                              \
-#name, name, false, 0, NULL                                                                \
-    }
-#define BEGINS(name)                                                                               \
-    {                                                                                              \
-#name, name, true, 0, NULL                                                                 \
-    }
+#define HOLDS(name) DRIVER_CASE(name, false, 0, NULL)
+#define BEGINS(name) DRIVER_CASE(name, true, 0, NULL)
 #define ENDS(name, words)                                                                          \
     {                                                                                              \
         "a_process_that_" #name "_is_ended", name, false, SIGABRT, words                           \

@@ -495,10 +495,7 @@ static void memory_can_be_registered(void)
     ranks_run(2, run_memory);
 }
 
-#define CASE(name)                                                                                 \
-    {                                                                                              \
-#name, name, true, 0, NULL                                                                 \
-    }
+#define CASE(name) DRIVER_CASE(name, true, 0, NULL)
 
 int main(int argc, char **argv)
 {

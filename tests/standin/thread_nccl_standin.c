@@ -234,14 +234,8 @@ static void uses_an_aborted_communicator(void)
     sum();
 }
 
-#define FAULT(name)                                                                                \
-    {                                                                                              \
-#name, name, true, 0, NULL                                                                 \
-    }
-#define ENDS(name, says)                                                                           \
-    {                                                                                              \
-#name, name, true, SIGABRT, says                                                           \
-    }
+#define FAULT(name) DRIVER_CASE(name, true, 0, NULL)
+#define ENDS(name, says) DRIVER_CASE(name, true, SIGABRT, says)
 
 int main(int argc, char **argv)
 {
