@@ -81,6 +81,8 @@ static inline struct place local_block(const struct request *req, struct place b
 enum {
     BRUCK_MEMBERS_MIN = 8,
     TREE_MEMBERS_MIN = 24,             /* gather and scatter */
+    HALVING_MEMBERS_MIN = 8,           /* reduce_scatter, of powers of two … */
+    FOLDED_MEMBERS_MIN = 12,           /* … and of others */
     BLOCKS_TOGETHER_MAX = 4 * 1024 - 1 /* bytes of each; several of a host in one message */
 };
 

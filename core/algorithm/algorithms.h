@@ -70,6 +70,7 @@
     X(reduce_scatter_registered)                                                                   \
     X(reduce_scatter_staged)                                                                       \
     X(reduce_scatter_composed)                                                                     \
+    X(reduce_scatter_halving)                                                                      \
     X(reduce_scatter_direct)                                                                       \
     X(all_to_all_inline)                                                                           \
     X(all_to_all_registered)                                                                       \

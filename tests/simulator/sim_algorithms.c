@@ -107,6 +107,9 @@ static uint64_t formula(const struct algorithm *algorithm, uint64_t n, uint64_t 
         return (n - 1) * bytes + (n - 1) * (bytes / n);
     if (algorithm == &gather_binomial_algorithm || algorithm == &scatter_binomial_algorithm)
         return scattered_parts(n) * bytes;
+    if (algorithm ==
+        &reduce_scatter_halving_algorithm) /* a fold: all blocks, and one of the results */
+        return ((core - 1) * n + extra * (n + 1)) * bytes;
     if (algorithm == &all_to_all_bruck_algorithm)
         return stepped_blocks(n) * bytes;
     if (algorithm == &all_gather_bruck_algorithm || algorithm == &all_gather_direct_algorithm ||

@@ -53,6 +53,7 @@ static const struct subject subjects[] = {
     {"reduce_parts_min", "reduce", BYTES, ANY, true},
     {"all_gather_ring_min", "all_gather", BYTES, ANY, true},
     {"all_to_all_bruck_max", "all_to_all", BYTES, ANY, false},
+    {"reduce_scatter_halving_max", "reduce_scatter", BYTES, ANY, false},
     {"gather_binomial_max", "gather", BYTES, ANY, false},
     {"scatter_binomial_max", "scatter", BYTES, ANY, false},
 };
