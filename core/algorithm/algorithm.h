@@ -75,14 +75,15 @@ static inline struct place local_block(const struct request *req, struct place b
  * Bounds that several algorithms share, besides those that a tuning file may set (thresholds.h).
  *
  * For blocks that travel together they come from the model. Trees win from 16 members on, but begin
- * late, since at half the price of a message at once 16 becomes 32. Bruck's all_gather wins from 8
- * members, below 10 KiB there and 19 KiB at 16.
+ * late, since at half the price of a message at once 16 becomes 32. Bruck's all_gather wins from 6
+ * members, below 10 KiB at 8 and 19 KiB at 16. Where members share few CPUs, a message costs time of a
+ * CPU wherever it is, and few messages win earlier: over tcp on 2 CPUs Bruck's algorithms from 4 members and halving
+ * from 5. There the model has Bruck's equal, and at 5 members 1.2 times slower.
  */
 enum {
-    BRUCK_MEMBERS_MIN = 8,
+    BRUCK_MEMBERS_MIN = 4,
     TREE_MEMBERS_MIN = 24,             /* gather and scatter */
-    HALVING_MEMBERS_MIN = 8,           /* reduce_scatter, of powers of two … */
-    FOLDED_MEMBERS_MIN = 12,           /* … and of others */
+    HALVING_MEMBERS_MIN = 6,           /* reduce_scatter */
     BLOCKS_TOGETHER_MAX = 4 * 1024 - 1 /* bytes of each; several of a host in one message */
 };
 

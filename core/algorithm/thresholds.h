@@ -45,9 +45,10 @@
     X(ALL_GATHER_RING_MIN, all_gather_ring_min, 16 * 1024, 0, THRESHOLD_MOST,                      \
       "the shortest block that travels round the ring")                                            \
     X(ALL_TO_ALL_BRUCK_MAX, all_to_all_bruck_max, 1536 - 1, 0, THRESHOLD_MOST,                     \
-      "the longest block that travels in Bruck's steps, with 8 members or more")                   \
+      "the longest block that travels in Bruck's steps, with 4 members or more")                   \
     X(REDUCE_SCATTER_HALVING_MAX, reduce_scatter_halving_max, 8 * 1024, 0, THRESHOLD_MOST,         \
-      "the longest block that recursive halving takes, with 8 members or more")                    \
+      "the longest block that recursive halving takes, with 8 members; shorter where their "       \
+      "number is no power of 2, from 6 on")                                                        \
     X(GATHER_BINOMIAL_MAX, gather_binomial_max, 4 * 1024 - 1, 0, THRESHOLD_MOST,                   \
       "the longest block that travels along a tree, with 24 members or more")                      \
     X(SCATTER_BINOMIAL_MAX, scatter_binomial_max, 4 * 1024 - 1, 0, THRESHOLD_MOST,                 \

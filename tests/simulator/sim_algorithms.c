@@ -218,8 +218,9 @@ static void small_sizes(struct sim_world *world, const struct algorithm *algorit
     for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (algorithm->kind != ALGORITHM_INLINE || counts[i] <= inline_max(algorithm, n))
             run(world, algorithm, counts[i], i % 2 ? TUTTI_I32 : TUTTI_F32, ops[i % 4]);
-    if (algorithm->kind == ALGORITHM_INLINE) {
+    if (algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MESSAGES)
         run(world, algorithm, 0, TUTTI_I32, TUTTI_SUM);
+    if (algorithm->kind == ALGORITHM_INLINE) {
         for (uint64_t count = 12; count <= 13; count++) /* the last that fits the line itself */
             if (count <= inline_max(algorithm, n))
                 run(world, algorithm, count, TUTTI_I32, TUTTI_SUM);

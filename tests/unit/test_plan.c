@@ -105,18 +105,18 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 60)
         {"3", false, true, R, 16385, "all_reduce_ring", "tcp"},
         {"6", false, true, R, 131072, "all_reduce_halving_doubling", "tcp"},
         {"6", false, true, R, 131073, "all_reduce_ring", "tcp"},
-        {"7", false, true, A, 8, "all_gather_direct", "tcp"},
-        {"8", false, true, A, 0, "all_gather_bruck", "tcp"},
+        {"3", false, true, A, 8, "all_gather_direct", "tcp"},
+        {"4", false, true, A, 0, "all_gather_bruck", "tcp"},
         {"8", false, true, A, 16383, "all_gather_bruck", "tcp"},
         {"8", false, true, A, 16384, "all_gather_ring", "tcp"},
-        {"7", false, true, X, 8, "all_to_all_direct", "tcp"},
-        {"8", false, true, X, 1535, "all_to_all_bruck", "tcp"},
+        {"3", false, true, X, 8, "all_to_all_direct", "tcp"},
+        {"4", false, true, X, 1535, "all_to_all_bruck", "tcp"},
         {"8", false, true, X, 1536, "all_to_all_direct", "tcp"},
-        {"7", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_direct", "tcp"},
+        {"5", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_direct", "tcp"},
+        {"6", false, true, OPERATION_REDUCE_SCATTER, 510, "reduce_scatter_halving", "tcp"},
+        {"6", false, true, OPERATION_REDUCE_SCATTER, 511, "reduce_scatter_direct", "tcp"},
         {"8", false, true, OPERATION_REDUCE_SCATTER, 8192, "reduce_scatter_halving", "tcp"},
         {"8", false, true, OPERATION_REDUCE_SCATTER, 8193, "reduce_scatter_direct", "tcp"},
-        {"65", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_direct", "tcp"},
-        {"66", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_halving", "tcp"},
         {"995", false, true, G, 8, "gather_direct", "tcp"},
         {"996", false, true, G, 4095, "gather_binomial", "tcp"},
         {"996", false, true, G, 4096, "gather_direct", "tcp"},
@@ -141,7 +141,6 @@ Test(plan, size_layout_and_providers_choose_the_algorithm, .timeout = 60)
         {"314", true, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_composed", "shm+tcp"},
         {"22", true, true, OPERATION_GATHER, 8, "gather_composed", "shm+tcp"},
         {"22", true, true, OPERATION_SCATTER, 1 << 20, "scatter_composed", "shm+tcp"},
-        {"314", false, true, OPERATION_REDUCE_SCATTER, 8, "reduce_scatter_halving", "tcp"},
         {"314", true, true, X, 0, "barrier_composed", "shm+tcp"},
         {"314", true, true, X, 8, "all_to_all_composed", "shm+tcp"},
         {"22", true, true, X, 1 << 20, "all_to_all_composed", "shm+tcp"},
@@ -207,7 +206,7 @@ Test(plan, members_that_outnumber_their_cpus_go_in_rounds, .timeout = 60)
 Test(plan, short_blocks_take_what_costs_least_by_the_model, .timeout = 60)
 {
     static const uint8_t operations[] = {OPERATION_GATHER, OPERATION_SCATTER, OPERATION_ALL_GATHER,
-                                         OPERATION_ALL_TO_ALL};
+                                         OPERATION_REDUCE_SCATTER, OPERATION_ALL_TO_ALL};
     static const uint64_t sizes[] = {8, 512, 1024, 4096, 8192};
     int host_of[64] = {0};
 
