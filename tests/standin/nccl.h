@@ -141,6 +141,7 @@ struct scaled {
 
 /* Never freed, so that a stale handle is found and named. */
 struct ncclComm {
+    struct ncclComm *next; /* of all that were made */
     atomic_bool alive;
     bool blocking;
     int rank, size;
