@@ -34,8 +34,9 @@ extern "C" {
  * For a caller that starts a call with a work and waits for it at once, but must be able to stop
  * waiting, as an interpreter does that looks at signals. A short collective waits for the other
  * members first, for some microseconds, as a blocking call does; if it is complete then, `*work` is
- * NULL. Until the caller waits, no thread of tutti moves the operation. Calls without a work and those
- * in a batch ignore it. Members need not agree.
+ * NULL. Until the caller waits, no thread of tutti moves the operation. Over an engine that orders the
+ * operation on options.stream, the work is complete once it is there, as a blocking call is. Calls without
+ * a work and those in a batch ignore it. Members need not agree.
  */
 #define TUTTI_WAITS_NEXT UINT32_C(2)
 

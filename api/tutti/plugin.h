@@ -33,7 +33,7 @@ extern "C" {
 /** The ABI of this header: a major that differs is refused, a minor only appends. */
 #define TUTTI_PLUGIN_ABI_MAJOR 0
 /** See TUTTI_PLUGIN_ABI_MAJOR. */
-#define TUTTI_PLUGIN_ABI_MINOR 8
+#define TUTTI_PLUGIN_ABI_MINOR 9
 #define TUTTI_PLUGIN_MAGIC UINT64_C(0x6e696c7069747475) /* "uttiplin" */
 /** The one symbol that a plugin exports. */
 #define TUTTI_PLUGIN_SYMBOL "tutti_plugin_v0"

@@ -238,6 +238,12 @@ typedef struct tutti_device_ops {
      * TUTTI_ERR_UNSUPPORTED: this device cannot, or cannot let one more stream wait without holding up others. */
     tutti_status (*wait_word)(tutti_accelerator *accelerator, void *stream, uint32_t *word,
                               uint32_t value);
+
+    /* since minor 9; optional, both or none: for libraries that use the calling thread's current device */
+    /** The accelerator is current on this thread until leave. May be nested. *ret_before is what leave needs. */
+    tutti_status (*enter)(tutti_accelerator *accelerator, int32_t *ret_before);
+    /** What was current before enter is so again; on the same thread. */
+    void (*leave)(tutti_accelerator *accelerator, int32_t before);
 } tutti_device_ops;
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 #define TUTTI_PLUGIN_ENGINE_H
 
 #include <tutti/plugin.h>
+#include <tutti/plugin_device.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +74,11 @@ typedef struct tutti_collective {
     /** [size] elements of each block of `in`, and of `out`, where they are uneven; else NULL. */
     const uint64_t *in_counts;
     const uint64_t *out_counts; /* see in_counts */
+
+    /* since minor 9; `serves` gets device_type, too */
+    int32_t device_type; /* DLPack's number for the memory of `in` and `out`; 0: host memory */
+    int32_t device;      /* its number in this process; the team's (tutti_team_options) */
+    void *stream; /* of the device's make, which orders the operation; NULL: the legacy one */
 } tutti_collective;
 
 /* tutti_engine_version.flags */
@@ -106,6 +112,13 @@ typedef struct tutti_team_options {
     tutti_endpoint *endpoint;   /* of this plugin's transport, open for the same group; or NULL */
     int64_t deadline_ns;        /* CLOCK_MONOTONIC: until when the group must be made */
     uint8_t token[16];          /* shared by the members of the group, and its own */
+
+    /* since minor 9: the device of a team whose tensors lie on one; until close */
+    int32_t device_type;                /* DLPack's number; 0: host memory, and none of these */
+    int32_t device;                     /* its number in this process */
+    const tutti_device_ops *device_ops; /* what drives it */
+    tutti_accelerator *accelerator;     /* it, attached */
+    uint8_t device_uuid[16];            /* as tutti_accelerator_info has it */
 } tutti_team_options;
 
 /*
@@ -118,6 +131,12 @@ typedef struct tutti_team_options {
  * abort and close may take some milliseconds. An engine that can only block runs on such a thread, with
  * all signals blocked. The thread is left behind if `abort` cannot end it.
  *
+ * An operation on a device (what->device_type) is over, for start and test, once its work is on what->stream, behind
+ * what was there and before what comes later; it may run long after that. The core puts an event of the device
+ * behind it and lets the next one start. While work of the team is on streams the core calls test with NULL
+ * for the request: TUTTI_OK, or what has failed since. After abort each such stream goes on; what the operation
+ * writes is undefined. Members start operations on devices in the same order, whatever their streams are.
+ *
  * The core keeps deadlines, watches for dead members, and calls abort when the group has ended. The
  * engine need not find out which member is missing: an operation that cannot go on may stay
  * TUTTI_ERR_NOT_READY. If the engine knows that a member is lost, call host->peer_lost(), where the
@@ -126,7 +145,9 @@ typedef struct tutti_team_options {
 typedef struct tutti_collectives_ops {
     uint32_t struct_size;
     uint32_t threads; /* TUTTI_THREADS_…; MAIN_ONLY is refused */
-    uint64_t reserved;
+    /** Since minor 9, 0 before: the memory that the engine takes, a bit for DLPack's number of each device type
+     * (1 << 2: CUDA). 0: host memory alone. A group has one engine for host memory and one for a device type. */
+    uint64_t device_types;
 
     /* required */
     /** 1: the engine does this operation; 0: the core does. The answer depends on the argument (its first

@@ -333,8 +333,9 @@ static void open_all(struct agreement *a, struct report *report)
 
         if (!*name)
             continue;
-        status = level == NATIVE ? native_open(a->group, name, a->decision.host_of, a->deadline_ns)
-                                 : endpoint_open(a->group, level, name);
+        status = level >= NATIVE
+                     ? native_open(a->group, level, name, a->decision.host_of, a->deadline_ns)
+                     : endpoint_open(a->group, level, name);
         if (status)
             failed_level = level;
     }
@@ -458,6 +459,8 @@ static void name_backend(struct agreement *a)
             continue;
         text_add(&backend, "%s%s", backend.used ? "+" : "", name);
     }
+    if (group->ways.device_native)
+        text_add(&backend, "+%s", a->decision.provider[DEVICE_NATIVE]);
 }
 
 static int64_t ask_at(int64_t deadline_ns)

@@ -154,6 +154,10 @@ static tutti_status choose_named(struct agreement *a, struct decision *d, int *r
     for (int level = 0; level < TRANSPORTS && !status; level++)
         if (*backend_name(choice, level))
             status = need(a, level, backend_name(choice, level), ret_culprit);
+    if (!status && *choice->device_engine) {
+        status = need(a, DEVICE_NATIVE, choice->device_engine, ret_culprit);
+        memcpy(d->provider[DEVICE_NATIVE], choice->device_engine, sizeof choice->device_engine);
+    }
     if (!status)
         status = find_host_only(choice, &host_only);
     if (status)
@@ -180,8 +184,14 @@ static tutti_status choose_named(struct agreement *a, struct decision *d, int *r
 /* What an engine does by itself has no checksums, so its messages carry the operations. */
 static tutti_status leave_engine(const struct agreement *a, struct decision *d)
 {
-    const char *engine = d->provider[NATIVE];
+    const char *engine = d->provider[NATIVE], *for_devices = d->provider[DEVICE_NATIVE];
     bool carries = !*engine;
+
+    if (*for_devices)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "group %s: what the engine %s moves between devices has no checksums; "
+                         "unset TUTTI_CHECKSUM, or use another backend for devices",
+                         a->group->name, for_devices);
 
     for (int level = 0; level < TRANSPORTS; level++)
         carries |= !strcmp(d->provider[level], engine);
@@ -234,11 +244,11 @@ static const char *plain_backend(const struct agreement *a, const struct decisio
 {
     for (int level = 0; level < PROVIDERS; level++) {
         const char *name = d->provider[level];
-        const bool between = level == NATIVE
+        const bool between = level >= NATIVE
                                  ? d->hosts > 1
                                  : backend_is_between(a->choice, level, d->hosts, a->group->size);
 
-        if (*name && between && (level == NATIVE || !encrypts(name)))
+        if (*name && between && (level >= NATIVE || !encrypts(name)))
             return name;
     }
     return NULL;

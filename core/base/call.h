@@ -56,7 +56,9 @@ enum {
     /* The all_reduces by which members make registered memory. */
     CALL_REGISTER = 1 << 3,
     /* A tensor lies on a device, in a group where such calls go another way. */
-    CALL_ON_DEVICE = 1 << 4
+    CALL_ON_DEVICE = 1 << 4,
+    /* An engine takes the tensors where they lie, on devices; with CALL_ON_DEVICE. */
+    CALL_DIRECT = 1 << 5
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */

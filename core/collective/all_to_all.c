@@ -90,8 +90,7 @@ static tutti_status look_for_overlap(const struct tutti_group *group, const stru
     return TUTTI_OK;
 }
 
-static tutti_status copy_input(const struct tutti_group *group, struct collective *c,
-                               struct side *in)
+static tutti_status copy_input(struct tutti_group *group, struct collective *c, struct side *in)
 {
     const size_t n = (size_t)group->size;
     void **each = chain_allocate(&c->memory, n * sizeof *each);
@@ -100,6 +99,9 @@ static tutti_status copy_input(const struct tutti_group *group, struct collectiv
     if (!each || !at)
         return error_set(TUTTI_ERR_NO_MEMORY,
                          "no memory for a copy of the input, which working in place needs");
+    const tutti_status status = call_await_stand_ins(group, c->packed.first, c->timeout_ms);
+    if (status)
+        return status;
     for (int i = 0; i < group->size; i++) {
         const uint64_t bytes = side_block_bytes(in, i);
 
@@ -137,9 +139,9 @@ static tutti_status all_to_all(const char *function, tutti_group *group, struct 
     if (!status)
         status = look_for_overlap(group, &in, &out, &in_place);
     if (!status && in_place)
-        status = call_await_stand_ins(group, c.packed.first, c.timeout_ms);
-    if (!status && in_place)
-        status = copy_input(group, &c, &in);
+        status = c.packed.is_direct ? call_device_blocks(group, &c, in.sizes, in.count * in.element,
+                                                         TENSOR_READ, &in.blocks)
+                                    : copy_input(group, &c, &in);
     if (!status) {
         in.uneven = out.uneven = from.kind != FORM_EVEN;
         side_describe(&c, group, SIDE_IN, &in, side_block_count(&in, group->rank));

@@ -152,6 +152,7 @@ tutti_status batch_add_collective(struct batch *batch, struct collective *c, tut
     if (kept) {
         kept->collective = *c;
         kept->collective.waited = false; /* the batch has a work of its own */
+        kept->collective.packed.fields = NULL;
         c->memory.first = NULL;
         c->packed.first = NULL;
         c->op = NULL;
@@ -241,32 +242,37 @@ static tutti_status refuse_all(struct tutti_group *group, const struct kept_call
                       : group_refuse_message(group);
 }
 
-static tutti_status start(struct tutti_group *group, struct kept_call *kept, bool again)
+static tutti_status start(struct tutti_group *group, struct kept_call *kept, bool again,
+                          bool waited)
 {
     struct call *call = &kept->async->call;
+    tutti_status status;
 
     if (kept->is_message) {
         kept->async->work.ret_source = kept->message.ret_source;
         kept->async->work.ret_bytes = kept->message.ret_bytes;
         return message_post(group, &kept->message, call);
     }
-    if (!again)
-        return collective_begin(group, &kept->collective, call);
+    if (again) {
+        struct collective c = collective_again(&kept->collective);
 
-    struct collective c = collective_again(&kept->collective);
-    tutti_status status = collective_begin(group, &c, call);
-    chain_free(&c.memory); /* unless the call has taken them */
-    reduce_op_release(c.op);
+        status = collective_begin(group, &c, call);
+        chain_free(&c.memory); /* unless the call has taken them */
+        reduce_op_release(c.op);
+    } else {
+        status = collective_begin(group, &kept->collective, call);
+    }
+    call->waited = waited;
     return status;
 }
 
 /* Under the progress lock. What cannot be started fails the work, and nothing that comes after is started: the
  * others will miss the same call of this member. */
-static void start_all(struct tutti_group *group, struct kept_call *first, bool again,
+static void start_all(struct tutti_group *group, struct kept_call *first, bool again, bool waited,
                       struct whole *whole)
 {
     for (struct kept_call *kept = first; kept; kept = kept->next) {
-        tutti_status status = start(group, kept, again);
+        tutti_status status = start(group, kept, again, waited);
 
         if (status) {
             work_part_failed(&whole->work, status);
@@ -295,7 +301,7 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
         if (!status && group_ended(group))
             status = refuse_all(group, first);
         else if (!status)
-            start_all(group, first, again, whole);
+            start_all(group, first, again, !work, whole);
         give_back(first);
         if (status)
             engine_count_unattended(engine, -1);

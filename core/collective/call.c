@@ -66,6 +66,7 @@ tutti_status call_tensor_closely(struct tutti_group *group, const tutti_tensor *
     if (use & TENSOR_WRITTEN && tensor->device.type & TUTTI_DEVICE_READ_ONLY)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
                          "%s is read-only, but the operation writes it here; give it a copy", what);
+    stand_ins->has_host |= device == TUTTI_DEVICE_CPU;
     status = device == TUTTI_DEVICE_CPU
                  ? packed_use(tensor, &size, what, use, &stand_ins->first, ret_data)
                  : call_device_tensor(group, tensor, &size, what, use, stand_ins, ret_data);

@@ -47,6 +47,12 @@ struct stand_ins {
     void *stream;
     int64_t timeout_ms; /* of the call; 0: the group's */
     bool by_parts;      /* the operation works on a part of the tensor for each member at once */
+    uint32_t flags;     /* TUTTI_FIXED_ORDER, … */
+    bool is_direct;     /* a tensor has none, since an engine takes it where it lies, on a device */
+    bool has_host;      /* a tensor is in host memory */
+    bool has_device;    /* one is on a device, and has a stand-in */
+    const struct call_fields
+        *fields; /* of the call, while its tensors are looked at; NULL: it is a message */
 };
 
 /*
@@ -66,6 +72,7 @@ static inline tutti_status call_tensor(struct tutti_group *group, const tutti_te
         !tensor_measure_vector(tensor, ret_count, ret_bytes))
         return call_tensor_closely(group, tensor, what, use, stand_ins, ret_data, ret_count,
                                    ret_bytes);
+    stand_ins->has_host = true;
     *ret_data = tensor->data;
     return TUTTI_OK;
 }
@@ -168,13 +175,23 @@ static inline tutti_status collective_check(const struct tutti_group *group,
 {
     const tutti_status status = call_check(group, options, &c->timeout_ms);
 
+    c->packed.fields = &c->fields;
     if (!status && options) {
-        c->waited = call_flags(options) & TUTTI_WAITS_NEXT;
+        c->packed.flags = call_flags(options);
+        c->waited = c->packed.flags & TUTTI_WAITS_NEXT;
         c->packed.stream = call_stream(options);
         c->packed.timeout_ms = c->timeout_ms;
     }
     return status;
 }
+
+/* Lays the blocks of a collective whose tensors are used on their device one behind the other, if they do not lie so. */
+tutti_status call_check_direct(struct tutti_group *group, struct collective *c);
+/* Copies such blocks to memory of the device, of `sizes` or `bytes` each; those that are written go back behind the
+ * operation. */
+tutti_status call_device_blocks(struct tutti_group *group, struct collective *c,
+                                const uint64_t *sizes, uint64_t bytes, enum tensor_use use,
+                                struct blocks *blocks);
 
 /* Runs it, starts it when `work` is given, or keeps it for the batch that this thread has open;
  * `status` is what checking the arguments came to: if that is an error, it is returned. Takes

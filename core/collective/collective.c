@@ -76,6 +76,10 @@ static inline void enter(struct tutti_group *group, struct collective *c, struct
     call->stage = begun->stage;
     call->memory = c->memory;
     call->packed = c->packed.first;
+    call->stream = c->packed.stream;
+    call->waited = c->waited || !call->state.work;
+    if (c->fields.flags & CALL_DIRECT && call->state.work)
+        work_count_to_issue(call->state.work, 1);
     c->memory.first = NULL;
     c->packed.first = NULL;
     call->op = c->op;
@@ -108,7 +112,7 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
     begun.stage = is_agreed(group, begun.announce) ? CALL_QUEUED : CALL_FAILING;
     note(group, c, &begun);
     enter(group, c, call, &begun);
-    if (call->packed)
+    if (call->packed && !(c->fields.flags & CALL_DIRECT))
         record_staged(group, call);
     return TUTTI_OK;
 }
@@ -209,7 +213,7 @@ static void spin(struct tutti_group *group, struct call *call)
  * it has only its tensors. */
 static bool may_be_short(const struct tutti_group *group, const struct collective *c)
 {
-    return !group->calls.queue.first && !c->packed.first && !c->op &&
+    return !group->calls.queue.first && !c->packed.first && !c->packed.is_direct && !c->op &&
            c->bytes <= RUN_BUDGET_BYTES && !(c->fields.flags & CALL_UNEVEN) &&
            !group->ways.wrappers && !group->memories.made && !group_ended(group);
 }
@@ -362,8 +366,10 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
 {
     struct batch *batch = batch_of(group);
 
-    if (!status && (c->packed.first || c->packed.stream))
+    if (!status && (c->packed.first || c->packed.stream || c->packed.is_direct))
         status = call_check_stand_ins(group, &c->packed, c->timeout_ms, &c->fields);
+    if (!status && c->packed.is_direct)
+        status = call_check_direct(group, c);
     status = error_of(c->function, status);
     if (batch)
         status = batch_add_collective(batch, c, status, work != NULL);

@@ -11,7 +11,9 @@
 #include "collective/batch.h"
 #include "collective/call.h"
 #include "device/device.h"
+#include "dispatch/dispatch.h"
 #include "progress/progress.h"
+#include "provider/routes.h"
 
 /* Once a process: nobody has asked for this way. */
 static void warn_of_way(const struct tutti_group *group, const struct device *device)
@@ -27,28 +29,16 @@ static void warn_of_way(const struct tutti_group *group, const struct device *de
             group->name, device_name(device), group->backend);
 }
 
-/* The device that the tensors of the group lie on, which the first of them opens. */
 static tutti_status device_of_group(struct tutti_group *group, int32_t type,
                                     struct device **ret_device)
 {
-    struct device *device = atomic_load(&group->device);
-    void *none = NULL;
+    const bool is_first = !atomic_load(&group->device);
+    const tutti_status status =
+        group_open_device(group, type, group->origin.local_rank, ret_device);
 
-    if (device) {
-        *ret_device = device;
-        return TUTTI_OK;
-    }
-    const bool chosen = group->device_choice.type == type;
-    tutti_status status = device_open(type, chosen ? group->device_choice.number : -1,
-                                      group->origin.local_rank, &device);
-    if (status)
-        return status;
-    if (group->choice.device_is_auto)
-        warn_of_way(group, device);
-    atomic_store(&group->device, device);
-    (void)atomic_compare_exchange_strong(&group->context->engine.device, &none, device);
-    *ret_device = device;
-    return TUTTI_OK;
+    if (!status && is_first && group->choice.device_is_auto)
+        warn_of_way(group, *ret_device);
+    return status;
 }
 
 static tutti_status check_device(const struct tutti_group *group, struct device *device,
@@ -136,6 +126,43 @@ static tutti_status stand_in(struct tutti_group *group, struct making *making, i
                  "TUTTI_PINNED_MIB raises that");
 }
 
+/*
+ * Whether the group's engine for devices takes the tensors of the call where they lie. Every member finds the same: the
+ * fields of the call that are known by now decide, and nothing of this member's tensors.
+ */
+static bool stays_on_device(const struct tutti_group *group, const struct stand_ins *stand_ins,
+                            tutti_dtype dtype)
+{
+    struct call_fields fields;
+
+    if (!group->ways.device_native || !stand_ins->fields ||
+        stand_ins->fields->op >= TUTTI_PREMUL_SUM)
+        return false;
+    fields = *stand_ins->fields;
+    fields.dtype = dtype;
+    if (operation_reduces(fields.operation) &&
+        (group->reproducible || stand_ins->flags & TUTTI_FIXED_ORDER))
+        fields.flags |= CALL_ORDERED;
+    const int route = route_of(group, &group->choice.rules[0]);
+    return choose_takes_devices(&group->ways.routes.each[route].facts, &fields);
+}
+
+/* The tensor itself, or a contiguous copy on the device. */
+static tutti_status use_directly(struct device *device, const struct device_tensor *tensor,
+                                 struct stand_ins *stand_ins, void **ret_data)
+{
+    tutti_status status = device_check_issue(device, stand_ins->stream);
+
+    stand_ins->is_direct = true;
+    if (!status && stand_ins->fields->op == TUTTI_AVG)
+        status = device_prepare(device, tensor->tensor->dtype);
+    if (!status && !tensor->size->contiguous)
+        return device_pack(device, tensor, &stand_ins->first, ret_data);
+    if (!status)
+        *ret_data = (char *)tensor->tensor->data + tensor->tensor->byte_offset;
+    return status;
+}
+
 tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what,
                                 enum tensor_use use, struct stand_ins *stand_ins, void **ret_data)
@@ -148,6 +175,7 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         tensor, size, what, use, stand_ins->stream, parts_of(group, stand_ins)};
     struct device *device;
 
+    stand_ins->has_host |= pinned;
     if (pinned && !stand_ins->stream)
         return packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
     if (!type)
@@ -165,6 +193,9 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         status = device_check_stream(device, stand_ins->stream);
     if (status)
         return status;
+    if (!pinned && stays_on_device(group, stand_ins, tensor->dtype))
+        return use_directly(device, &on_device, stand_ins, ret_data);
+    stand_ins->has_device |= !pinned;
     if (!pinned)
         return stand_in(group, &(struct making){device, &on_device, &stand_ins->first, ret_data},
                         stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms);
@@ -174,12 +205,60 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     return status ? status : packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
 }
 
+tutti_status call_device_blocks(struct tutti_group *group, struct collective *c,
+                                const uint64_t *sizes, uint64_t bytes, enum tensor_use use,
+                                struct blocks *blocks)
+{
+    const size_t n = (size_t)group->size;
+    struct device_block *rows = chain_allocate(&c->memory, n * sizeof *rows);
+    void **each = chain_allocate(&c->memory, n * sizeof *each), *data = NULL;
+
+    if (!rows || !each)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the blocks of %zu members", n);
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = (struct device_block){block_at(blocks, i), sizes ? sizes[i] : bytes};
+    tutti_status status = device_row(atomic_load(&group->device), c->packed.stream, use, rows,
+                                     (uint32_t)n, &c->packed.first, &data);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        each[i] = data;
+        data = (char *)data + rows[i].bytes;
+    }
+    if (!status)
+        *blocks = (struct blocks){.each = each};
+    return status;
+}
+
+/* Engines take blocks that lie one behind the other. */
+static tutti_status lay_in_a_row(struct tutti_group *group, struct collective *c,
+                                 const uint64_t *sizes, enum tensor_use use, struct blocks *blocks)
+{
+    if (!blocks->each || blocks_are_in_a_row(blocks, sizes, c->bytes, (uint32_t)group->size))
+        return TUTTI_OK;
+    return call_device_blocks(group, c, sizes, c->bytes, use, blocks);
+}
+
+tutti_status call_check_direct(struct tutti_group *group, struct collective *c)
+{
+    const bool uneven = c->fields.flags & CALL_UNEVEN;
+    tutti_status status = lay_in_a_row(group, c, uneven ? c->sizes.in : NULL, TENSOR_READ, &c->in);
+
+    if (!status)
+        status = lay_in_a_row(group, c, uneven ? c->sizes.out : NULL, TENSOR_WRITTEN, &c->out);
+    return status;
+}
+
 tutti_status call_check_stand_ins(struct tutti_group *group, const struct stand_ins *stand_ins,
                                   int64_t timeout_ms, struct call_fields *fields)
 {
-    if (fields && group->choice.by_device && packed_is_staged(stand_ins->first))
+    if (stand_ins->is_direct && stand_ins->has_host)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "one tensor of the call is on a device, another one in host memory, and "
+                         "the engine for devices needs all of them there");
+    if (stand_ins->is_direct)
+        fields->flags |= CALL_ON_DEVICE | CALL_DIRECT;
+    else if (fields && group->choice.by_device && stand_ins->has_device)
         fields->flags |= CALL_ON_DEVICE;
-    if (stand_ins->stream && !packed_is_staged(stand_ins->first))
+    if (stand_ins->stream && !stand_ins->is_direct && !packed_is_staged(stand_ins->first))
         return error_set(
             TUTTI_ERR_UNSUPPORTED,
             "options.stream is set, but the tensors are in host memory that no stream orders: "

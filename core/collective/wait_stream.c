@@ -2,7 +2,9 @@
 /*
  * tutti_work_wait_stream(): a stream waits for a work, and the caller does not. The stream waits for a word that
  * the end of the work opens, however it ends. Copies back to devices are done by then, whatever stream did them.
+ * An operation that an engine has put on a stream is waited for there, without the host.
  */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "device/device.h"
@@ -16,6 +18,39 @@ static void open_word(void *word)
 static bool is_complete(const struct tutti_work *work)
 {
     return atomic_load_explicit(&work->state->status, memory_order_acquire) != TUTTI_ERR_NOT_READY;
+}
+
+/* An operation that an engine puts on a stream comes there first: if the stream waited before, it would wait for itself. */
+static void await_issue(struct tutti_work *work)
+{
+    while (atomic_load(&work->to_issue) && !is_complete(work))
+        engine_wait(work->engine, work->state, clock_now_ns() + CLOCK_NS_PER_MS / 10);
+}
+
+/* Where the operation lies on a stream already, its mark is enough. False: it does not. */
+static bool wait_by_mark(struct tutti_work *work, void *stream, tutti_status *ret_status)
+{
+    engine_take(work->engine);
+    const bool lies = work->mark != NULL;
+    if (lies)
+        *ret_status = device_mark_wait(work->mark, stream);
+    engine_release(work->engine);
+    return lies;
+}
+
+/* The call's thread waits for it next, so the work is complete, and the operation may be not: another stream waits for
+ * all that is on that of the call. */
+static tutti_status wait_by_stream(struct device *device, const struct tutti_work *work,
+                                   void *stream)
+{
+    struct device_mark *mark;
+    tutti_status status = device_mark(device, work->stream, &mark);
+
+    if (status)
+        return error_named(status);
+    status = device_mark_wait(mark, stream);
+    device_mark_free(mark);
+    return error_named(status);
 }
 
 /* The word of the work, as it is before anybody can open it. False: the work is complete. */
@@ -61,7 +96,7 @@ tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
         return error_named(
             error_set(TUTTI_ERR_FORKED, "the work belongs to the parent of this process"));
     struct device *device = atomic_load(&work->engine->device);
-    if (is_complete(work))
+    if (is_complete(work) && !work->is_on_stream)
         return tutti_work_wait(work, 0);
     if (!device)
         return error_named(
@@ -70,6 +105,11 @@ tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
                       "with tutti_work_wait()"));
     tutti_status status = device_check_stream(device, stream);
     if (status)
+        return error_named(status);
+    await_issue(work);
+    if (is_complete(work) && work->is_on_stream)
+        return wait_by_stream(device, work, stream);
+    if (wait_by_mark(work, stream, &status))
         return error_named(status);
     if (atomic_load(&work->engine->callers_only)) /* nobody but this thread may move it */
         return tutti_work_wait(work, 0);

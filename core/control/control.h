@@ -35,8 +35,8 @@ enum {
     CONTROL_MESSAGE_MAX = 1024, /* bytes of a verdict's message */
     CONTROL_HOST_MAX = 64,
     CONTROL_NAME_MAX = 256, /* of a group, with the NUL */
-    CONTROL_PROVIDERS =
-        5, /* local, remote, two that rules name, and an engine of whole operations */
+    /* Local, remote, two that rules name, an engine of whole operations, and one for tensors on devices. */
+    CONTROL_PROVIDERS = 6,
     CONTROL_PROVIDER_ADDRESS_MAX = 65536, /* bytes of one of them */
     /* Bytes that a message about all members may have for one of them: all addresses, and text. */
     CONTROL_MEMBER_MAX = CONTROL_PROVIDERS * CONTROL_PROVIDER_ADDRESS_MAX + 8192,

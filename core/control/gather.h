@@ -10,7 +10,7 @@
 
 enum {
     GATHER_BYTES_MAX = 65536, /* of each member */
-    GATHER_PLACES = 5,        /* CONTROL_PROVIDERS: each has gathers of its own */
+    GATHER_PLACES = 6,        /* CONTROL_PROVIDERS: each has gathers of its own */
     GATHER_MESSAGE_MAX = 512
 };
 

@@ -49,6 +49,16 @@ const tutti_device_ops *device_ops(const struct device *device)
     return device->maker->ops;
 }
 
+tutti_accelerator *device_accelerator(const struct device *device)
+{
+    return device->accelerator;
+}
+
+const uint8_t *device_uuid_bytes(const struct device *device)
+{
+    return device->info.uuid;
+}
+
 int32_t device_type(const struct device *device)
 {
     return device->maker->type;
@@ -292,11 +302,25 @@ tutti_status device_check_stream(struct device *device, void *stream)
     if (status)
         return say(status, errors, device->name, "use the stream");
     if (flags & TUTTI_STREAM_CAPTURING)
-        return error_set(
-            TUTTI_ERR_UNSUPPORTED,
-            "the stream is being captured into a graph, and the group's backend carries tensors "
-            "of %s in host memory, which a graph cannot; call it outside of the capture",
-            device->name);
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "the stream is being captured into a graph, and calls on %s are not "
+                         "recorded: call it outside of the capture",
+                         device->name);
+    return TUTTI_OK;
+}
+
+tutti_status device_check_issue(struct device *device, void *stream)
+{
+    const uint64_t errors = error_number();
+    uint32_t flags = 0;
+    tutti_status status = device_ops(device)->stream_check(device->accelerator, stream, &flags);
+
+    if (status)
+        return say(status, errors, device->name, "use the stream");
+    if (flags & TUTTI_STREAM_OF_THREAD)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "options.stream is the default stream of each thread, which means another "
+                         "stream to the thread that begins the call: make a stream of your own");
     return TUTTI_OK;
 }
 

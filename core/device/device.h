@@ -63,12 +63,34 @@ const char *device_uuid(const struct device *device);
 /* "cuda:1" */
 const char *device_name(const struct device *device);
 
+/* For engines that work on the device. */
+const tutti_device_ops *device_ops(const struct device *device);
+tutti_accelerator *device_accelerator(const struct device *device);
+const uint8_t *device_uuid_bytes(const struct device *device);
+
 /* Whether the tensor's memory is where it says, and on this device. */
 tutti_status device_check_place(struct device *device, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what);
 
 /* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. */
 tutti_status device_check_stream(struct device *device, void *stream);
+
+/* Whether any thread may put work on the caller's stream: UNSUPPORTED where the handle means another stream on each. */
+tutti_status device_check_issue(struct device *device, void *stream);
+
+/* ---- mark.c ---- */
+
+/* A point on a stream. None of these waits. */
+struct device_mark;
+
+/* Behind all that is on the stream now. */
+tutti_status device_mark(struct device *device, void *stream, struct device_mark **ret_mark);
+/* OK: the stream has passed it. NOT_READY, or what failed on the device. */
+tutti_status device_mark_passed(const struct device_mark *mark);
+/* Later work on another stream waits until this one has passed it. */
+tutti_status device_mark_wait(const struct device_mark *mark, void *stream);
+/* Frees it; NULL is allowed. */
+void device_mark_free(struct device_mark *mark);
 
 /* ---- standin.c ---- */
 
@@ -92,6 +114,26 @@ tutti_status device_await_stream(struct device *device, const struct device_tens
                                  struct packed **list);
 /* Copies the elements of a tensor to host memory, and waits for that. May block. */
 tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to);
+
+/* So that arithmetic of the dtype on the device does not wait while kernels are loaded. May block. */
+tutti_status device_prepare(struct device *device, tutti_dtype dtype);
+
+/* ---- packing.c ---- */
+
+/* Bytes on the device. */
+struct device_block {
+    void *at;
+    uint64_t bytes;
+};
+
+/* Adds a stand-in in the device's own memory to the list, for a tensor that is not contiguous. Its copies are on the
+ * stream of the call: that of what is read before the function returns, the other one by packed_put_back(). May block. */
+tutti_status device_pack(struct device *device, const struct device_tensor *tensor,
+                         struct packed **list, void **ret_data);
+/* The same for blocks, which lie one behind the other there. */
+tutti_status device_row(struct device *device, void *stream, enum tensor_use use,
+                        const struct device_block *blocks, uint32_t count, struct packed **list,
+                        void **ret_data);
 
 /* ---- words.c ---- */
 

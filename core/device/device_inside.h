@@ -41,11 +41,17 @@ struct device {
         **last_pending; /* given back while a stream may still use them; in that order */
     uint64_t idle_bytes, used_bytes,
         most_bytes;            /* idle ones; all others, and how much these may be */
+    struct room *rooms;        /* memory of the device that no call uses, though a stream may */
+    uint64_t room_bytes;       /* of these */
     struct device_word *words; /* open ones */
     int words_taken;           /* that streams may wait on */
 };
 
-const tutti_device_ops *device_ops(const struct device *device);
+/* ---- standin.c ---- */
+
+/* So that the first copy back by strides does not wait while kernels are loaded. */
+tutti_status device_prepare_strides(struct device *device);
+void device_view(const struct tensor_view *view, tutti_device_view *ret_view);
 
 /* ---- pinned.c ---- */
 

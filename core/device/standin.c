@@ -182,7 +182,7 @@ static const struct packed_staging staging = {.filled = filled,
                                               .give_piece = give_piece,
                                               .give_rest = give_rest};
 
-static void describe(const struct tensor_view *view, tutti_device_view *ret_view)
+void device_view(const struct tensor_view *view, tutti_device_view *ret_view)
 {
     *ret_view = (tutti_device_view){.struct_size = sizeof *ret_view,
                                     .element_bytes = view->element_bytes,
@@ -217,7 +217,7 @@ static tutti_status make(struct device *device, const struct device_tensor *tens
     s->first = (unsigned char *)tensor->tensor->data + tensor->tensor->byte_offset;
     if (view) {
         s->view = (tutti_device_view *)(s + 1);
-        describe(view, s->view);
+        device_view(view, s->view);
     }
     *ret_stand_in = s;
     return TUTTI_OK;
@@ -257,8 +257,14 @@ static tutti_status begin(struct stand_in *s, struct packed **list)
     return TUTTI_OK;
 }
 
-/* So that the first copy back by strides does not wait while kernels are loaded. */
-static tutti_status prepare_strides(struct device *device)
+tutti_status device_prepare(struct device *device, tutti_dtype dtype)
+{
+    return TUTTI_HAS(device_ops(device), prepare)
+               ? device_ops(device)->prepare(device->accelerator, dtype)
+               : TUTTI_OK;
+}
+
+tutti_status device_prepare_strides(struct device *device)
 {
     tutti_status status = TUTTI_OK;
 
@@ -282,7 +288,7 @@ tutti_status device_stand_in(struct device *device, const struct device_tensor *
         tensor_view(tensor->tensor, tensor->size, &view);
         status = packed_check_distinct(&view, tensor->what, tensor->use);
         if (!status)
-            status = prepare_strides(device);
+            status = device_prepare_strides(device);
     }
     if (!status)
         status = make(device, tensor, strided ? &view : NULL, tensor->size->bytes, &s);

@@ -80,8 +80,12 @@ static const char *native_objection(const struct group_facts *facts,
 {
     const struct native_facts *native = facts->native;
     const uint32_t element = fields->dtype ? (uint32_t)tutti_dtype_size(fields->dtype) : 1;
-    const tutti_collective what = plan_describe(fields, facts->layout->size, element);
+    tutti_collective what = plan_describe(fields, facts->layout->size, element);
 
+    what.device_type = native->device_type;
+    if (native->device_type && !(fields->flags & CALL_DIRECT))
+        return "the tensors of the call are not on the devices of the engine, or it leaves them to "
+               "the core";
     if (fields->flags & CALL_ORDERED)
         return "engines use their own order, and the call asks for the fixed order";
     if (rounds_at_the_end(fields))
@@ -95,6 +99,19 @@ static const char *native_objection(const struct group_facts *facts,
     return native->ops->serves(native->host, native->host_self, &what) == 1
                ? NULL
                : "the engine leaves it to the core";
+}
+
+bool choose_takes_devices(const struct group_facts *facts, const struct call_fields *fields)
+{
+    struct call_fields even = *fields, uneven;
+
+    if (!facts->native || !facts->native->device_type)
+        return false;
+    even.count = 1;
+    even.flags = (uint8_t)((fields->flags | CALL_DIRECT) & ~CALL_UNEVEN);
+    uneven = even;
+    uneven.flags |= CALL_UNEVEN;
+    return !native_objection(facts, &even) && !native_objection(facts, &uneven);
 }
 
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
@@ -159,11 +176,15 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
     static const enum algorithm_kind in_order[] = {
         ALGORITHM_ALONE, ALGORITHM_NATIVE, ALGORITHM_INLINE, ALGORITHM_MAPPED, ALGORITHM_COMPOSED};
     const struct algorithm *messages = way_of(facts, fields, ALGORITHM_MESSAGES, bytes);
+    const struct algorithm *native = way_of(facts, fields, ALGORITHM_NATIVE, bytes);
     const struct algorithm *fixed = facts->layout->thresholds->fixed[fields->operation];
     /* The fields of uneven blocks tell their sum; the model takes the mean. */
     const uint64_t moved =
         fields->flags & CALL_UNEVEN ? bytes / (uint64_t)facts->layout->size : bytes;
 
+    /* Nothing else reaches the tensors: an engine that takes other counts alone fails the call. */
+    if (fields->flags & CALL_DIRECT && native && (fields->count || fields->flags & CALL_UNEVEN))
+        return native;
     if (fixed && fixed == way_of(facts, fields, fixed->kind, bytes) &&
         !choose_objection(facts, fixed, fields, bytes))
         return fixed;

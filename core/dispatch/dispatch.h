@@ -28,6 +28,7 @@ struct native_facts {
     const tutti_collectives_ops *ops;
     const tutti_host *host; /* what ops->serves is given */
     void *host_self;
+    int32_t device_type; /* of the memory that it takes, TUTTI_DEVICE_…; 0: host memory */
 };
 
 struct group_facts {
@@ -116,6 +117,13 @@ const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind
  * in struct request. */
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
                              const struct call_fields *fields, uint64_t bytes);
+
+/*
+ * Whether an engine takes such calls with tensors where they lie, on a device. Only operation, op, dtype and order
+ * count, so that it is known before the tensors are looked at, and the same for blocks of one size and of
+ * several.
+ */
+bool choose_takes_devices(const struct group_facts *facts, const struct call_fields *fields);
 
 /* The algorithm that the call takes, possible or not; NULL: there is no such operation. */
 const struct algorithm *choose_algorithm(const struct group_facts *facts,

@@ -49,6 +49,10 @@ struct tutti_work {
     /* What a stream waits on; opened when the work is complete, however it ends. Under the progress lock. */
     void *word; /* NULL: none */
     void (*open_word)(void *word);
+    _Atomic uint32_t to_issue; /* operations of it that an engine has yet to put on their streams */
+    void *mark; /* behind its one operation, on a stream; NULL: none. Under the progress lock. */
+    bool is_on_stream; /* it was complete once its operation was on `stream`; when it is complete */
+    void *stream;
     struct kept_error error;
 };
 
@@ -64,6 +68,12 @@ void work_memory_untake(struct tutti_work *work);
 uint32_t work_memory_used(struct progress_engine *engine);
 /* Frees what is not in use. */
 void work_memory_trim(struct progress_engine *engine);
+
+/* One of its operations more, or less, is to be put on a stream; also where it is a part. */
+static inline void work_count_to_issue(struct tutti_work *work, int change)
+{
+    atomic_fetch_add(&(work->part_of ? work->part_of : work)->to_issue, (uint32_t)change);
+}
 
 /* Between the files of work/. */
 void work_completed(struct tutti_work *work);

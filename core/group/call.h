@@ -72,6 +72,9 @@ struct call {
     /* Copies of its tensors that are not C-contiguous, or not in host memory; unpacked and freed before it is
      * complete. Of a blocking call with tensors on devices its own thread ends them. */
     struct packed *packed;
+    void *stream; /* that orders tensors which lie on a device */
+    bool waited;  /* its thread waits for it next: it is complete once its work is on that stream */
+    bool issued;  /* its work is: issued.c */
     /* Of a call with stand-ins: staged.c. */
     bool in_pieces;       /* long ones come and go while its schedule runs */
     bool starves;         /* its next step needs a piece that has not come */
@@ -103,6 +106,8 @@ static inline void call_init(struct call *call, struct tutti_group *group, struc
     call->run = NULL;
     call->memory.first = NULL;
     call->packed = NULL;
+    call->stream = NULL;
+    call->waited = call->issued = false;
     call->held = false;
     call->op = NULL;
     error_init(&call->error);

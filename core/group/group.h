@@ -133,10 +133,12 @@ struct group_calls {
     _Atomic uint64_t completed;
     uint64_t signature; /* of all calls so far */
     struct call_list queue, messages;
-    struct call_list returning;   /* works whose results are copied to devices */
-    uint32_t held;                /* sends of `messages` that are not posted yet */
-    struct run run;               /* of a call that runs alone */
-    struct run *runs[GROUP_RUNS]; /* of short calls, idle; the last one was used last */
+    struct call_list returning;           /* works whose results are copied to devices */
+    struct issued *issued, **last_issued; /* calls whose work is on streams: issued.c */
+    bool issued_fails;                    /* an error of theirs was proposed */
+    uint32_t held;                        /* sends of `messages` that are not posted yet */
+    struct run run;                       /* of a call that runs alone */
+    struct run *runs[GROUP_RUNS];         /* of short calls, idle; the last one was used last */
     uint32_t idle_runs;
     struct plan_entry *plans[GROUP_PLANS]; /* buckets */
     struct plan_entry *last_plan;
@@ -233,6 +235,13 @@ void contexts_remove(tutti_context *context);
 void contexts_each(void (*fn)(tutti_context *context, void *user), void *user);
 /* In a forked child: they are its parent's. */
 void contexts_forget(void);
+
+/* ---- device.c ---- */
+
+/* The device that the group's tensors lie on, which the first call opens: the one that was chosen for the group, else one by
+ * the member's rank on its host; -1: unknown. May block. */
+tutti_status group_open_device(struct tutti_group *group, int32_t type, int local_rank,
+                               struct device **ret_device);
 
 /* ---- key.c ---- */
 

@@ -23,6 +23,7 @@ enum {
     REMOTE = BACKEND_REMOTE,
     TRANSPORTS = BACKEND_NAMES_MAX,
     NATIVE = TRANSPORTS,
+    DEVICE_NATIVE, /* the same of tensors on devices, by an engine that takes them where they are */
     PROVIDERS,
     ROUTES_MAX = BACKEND_RULES_MAX + 1
 };
@@ -47,6 +48,7 @@ struct link {
 /* How calls reach all members: by which backends, and a space of messages in the group's engine. */
 struct route {
     struct backend_way way;
+    bool on_device; /* its engine is that of devices */
     struct p2p_group *p2p;
     struct group_facts facts;
     char composed[2 * (PLUGIN_NAME_MAX + 1)]; /* "shm+tcp": the carriers of composed calls */
@@ -82,7 +84,8 @@ struct group_ways {
     bool any_suspect;       /* of the members */
     int64_t judged_ns;      /* when they were looked at last */
     struct endpoint endpoints[TRANSPORTS];
-    struct native *native; /* NULL: no engine does whole operations */
+    struct native *native;        /* NULL: no engine does whole operations */
+    struct native *device_native; /* NULL: none does them on devices */
     struct p2p_engine *p2p_engine;
     struct routes routes;
     int map_level; /* whose memory the local peers map, if its backend maps any */
@@ -90,3 +93,9 @@ struct group_ways {
     struct mapped mapped;
     bool has_mapped;
 };
+
+/* Whether an engine does calls of the group, which nobody compares on the way. */
+static inline bool ways_have_engine(const struct group_ways *ways)
+{
+    return ways->native || ways->device_native;
+}

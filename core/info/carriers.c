@@ -44,21 +44,29 @@ static tutti_status find(const char *name, struct carrier *ret_carrier)
     return TUTTI_OK;
 }
 
+/* One that carries no messages; "": none. */
+static tutti_status find_engine(const char *name, struct carrier *ret_carrier)
+{
+    const tutti_plugin *plugin;
+
+    if (!*name)
+        return TUTTI_OK;
+    const tutti_status status = plugin_find(name, &plugin);
+    snprintf(ret_carrier->name, sizeof ret_carrier->name, "%s", name);
+    ret_carrier->engine = status ? NULL : plugin_collectives(plugin);
+    return status;
+}
+
 tutti_status carriers_find(const struct backend_choice *choice, struct carriers *ret_carriers)
 {
     struct carriers carriers = of_auto();
-    const char *names[BACKEND_NAMES_MAX + 1], *engine;
-    tutti_status status = TUTTI_OK;
+    const char *names[BACKEND_NAMES_MAX + 2];
 
     backend_candidates(choice, names);
-    engine = names[BACKEND_NAMES_MAX];
-    if (*engine) {
-        const tutti_plugin *plugin;
-
-        status = plugin_find(engine, &plugin);
-        snprintf(carriers.alone.name, sizeof carriers.alone.name, "%s", engine);
-        carriers.alone.engine = status ? NULL : plugin_collectives(plugin);
-    } else if (!choice->is_auto) {
+    tutti_status status = find_engine(names[BACKEND_NAMES_MAX], &carriers.alone);
+    if (!status)
+        status = find_engine(names[BACKEND_NAMES_MAX + 1], &carriers.on_devices);
+    if (!status && !*carriers.alone.name && !choice->is_auto) {
         for (int i = 0; i < BACKEND_NAMES_MAX && !status; i++)
             if (*backend_name(choice, i))
                 status = find(backend_name(choice, i), &carriers.each[i]);
@@ -101,7 +109,7 @@ static const struct native_facts *engine_of(const struct carriers *carriers, boo
     if (!carrier || !carrier->engine)
         return NULL;
     *ret_native = (struct native_facts){carrier->name, carrier->engine, &host_bare,
-                                        host_self_of(carrier->name)};
+                                        host_self_of(carrier->name), 0};
     return ret_native;
 }
 
@@ -133,15 +141,23 @@ struct group_facts carriers_rule_facts(const struct carriers *carriers,
     const bool served = way.inside == way.between &&
                         backend_engine(choice, layout->hosts, layout->size) == way.between;
 
-    *ret_native = (struct native_facts){between->name, between->engine, &host_bare,
-                                        host_self_of(between->name)};
+    const struct carrier *engine = between;
+    int32_t device_type = 0;
+
+    if (rule && rule->on_device && *carriers->on_devices.name) {
+        engine = &carriers->on_devices;
+        device_type = choice->device_type;
+    }
+    *ret_native = (struct native_facts){engine->name, engine->engine, &host_bare,
+                                        host_self_of(engine->name), device_type};
     return (struct group_facts){.layout = layout,
                                 .mapped = mapped,
                                 .messages = true,
                                 .local_name = mapped ? inside->name : NULL,
                                 .remote_name = between->name,
                                 .remote_cost = between->cost,
-                                .native = served && between->engine ? ret_native : NULL};
+                                .native =
+                                    engine->engine && (served || device_type) ? ret_native : NULL};
 }
 
 tutti_status carriers_check_hosts(const struct carriers *carriers,

@@ -18,7 +18,8 @@ struct carriers {
     /* The carriers by number. The two levels are the same if one name serves everything; a
      * further one that no rule names is "". */
     struct carrier each[BACKEND_NAMES_MAX];
-    struct carrier alone; /* an engine that carries no messages; "": none */
+    struct carrier alone;      /* an engine that carries no messages; "": none */
+    struct carrier on_devices; /* one that takes tensors on devices where they lie; "": none */
 };
 
 /* Opens the plugins that are named, as tutti_init() would, and fails as it would. `auto` opens

@@ -169,10 +169,11 @@ static tutti_status parse_question(const tutti_explain_query *query, struct ques
 
 /* ---- the answer ---- */
 
-/* No provider moves the memory of devices. */
+/* NULL: the tensors are in host memory, or taken where they lie. */
 static const char *staging_of(const struct question *question)
 {
-    return question->on_device ? "pinned host memory" : NULL;
+    return question->on_device && !(question->fields.flags & CALL_DIRECT) ? "pinned host memory"
+                                                                          : NULL;
 }
 
 static tutti_status count_steps(const struct group_facts *facts,
@@ -357,11 +358,15 @@ static tutti_status explain(const struct backend_choice *choice, const struct ca
         explain_message(carriers, backend_rule_of_messages(choice), layout, question, fn, user);
         return TUTTI_OK;
     }
-    facts = choice->rule_count && layout->size > 1
-                ? carriers_rule_facts(carriers, choice, rule, layout, &native)
-                : carriers_facts(carriers, layout, &native);
+    struct question asked = *question;
+    const bool ruled = choice->rule_count && layout->size > 1;
+
+    facts = ruled ? carriers_rule_facts(carriers, choice, rule, layout, &native)
+                  : carriers_facts(carriers, layout, &native);
     facts.crowded = facts.mapped && layout->size > cpu_usable();
-    return explain_collective(&facts, layout->size > 1 ? rule : NULL, question, fn, user);
+    if (asked.on_device && choose_takes_devices(&facts, &asked.fields))
+        asked.fields.flags |= CALL_DIRECT;
+    return explain_collective(&facts, ruled ? rule : NULL, &asked, fn, user);
 }
 
 tutti_status tutti_explain(const tutti_explain_query *query, tutti_explain_fn fn, void *user)

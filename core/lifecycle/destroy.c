@@ -40,10 +40,10 @@ static void finish_own_calls(struct tutti_group *group)
         struct operation_state last = {.status = TUTTI_ERR_NOT_READY};
 
         engine_take(engine);
-        if (group->ways.native && !atomic_load(&group->ending.failed))
+        if (ways_have_engine(&group->ways) && !atomic_load(&group->ending.failed))
             group_hear(group);
         bool idle = !group->calls.queue.first && !group->calls.messages.first &&
-                    !group->calls.returning.first;
+                    !group->calls.returning.first && !group->calls.issued;
         bool sent = p2p_idle(group->ways.p2p_engine) || atomic_load(&group->ending.failed);
         engine_release(engine);
         if (idle && patience == INT64_MAX)
@@ -58,7 +58,7 @@ static void finish_own_calls(struct tutti_group *group)
  * is compared with the others' last calls. */
 static bool needs_nobody(const struct tutti_group *group, const struct announce *last)
 {
-    return !group->ways.wrappers && !group->ways.native &&
+    return !group->ways.wrappers && !ways_have_engine(&group->ways) &&
            !operation_has_root(last->fields.operation) && group->local &&
            group->local->count == group->size;
 }
@@ -93,7 +93,7 @@ static int64_t leave_ms(const struct tutti_group *group, const struct announce *
 {
     if (control_verdict_status(group->control))
         return LINGER_MS;
-    return group->ways.native                           ? COMPARE_MS
+    return ways_have_engine(&group->ways)               ? COMPARE_MS
            : operation_has_root(last->fields.operation) ? COMPARE_ROOTED_MS
                                                         : LINGER_MS;
 }

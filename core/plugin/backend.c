@@ -249,7 +249,62 @@ tutti_status backend_parse(const char *source, const char *words, struct backend
     return status;
 }
 
-tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice)
+/* The type of devices whose memory the plugin, which is there, takes for whole operations; 0: none. What has messages
+ * is not opened for that. */
+static int32_t type_of_engine(const char *name)
+{
+    const tutti_known_plugin *known = known_plugin(name);
+    const tutti_plugin *plugin;
+
+    if (known && strstr(known->provides, "transport"))
+        return 0;
+    const tutti_collectives_ops *ops =
+        plugin_find(name, &plugin) ? NULL : plugin_collectives(plugin);
+
+    for (int32_t type = 1; ops && type < 64; type++)
+        if (known_device_name(type) && ops->device_types >> type & 1)
+            return type;
+    return 0;
+}
+
+/* The one name that is the way of tensors on devices; "": it is none. */
+static const char *name_for_devices(const struct backend_choice *choice)
+{
+    const struct backend_way way = choice->rules[0].way;
+
+    if (choice->by_device) /* by the only rule */
+        return way.inside == way.between ? backend_name(choice, way.inside) : "";
+    return !choice->is_auto && !choice->rule_count && !strcmp(choice->local, choice->remote)
+               ? choice->local
+               : "";
+}
+
+/* The rule stays, so that these calls have a route of their own, which leads as that of the others does. */
+void backend_find_device_engine(struct backend_choice *choice)
+{
+    const char *name = name_for_devices(choice);
+    const int32_t type = *name ? type_of_engine(name) : 0;
+    struct backend_rule *rule = &choice->rules[0];
+
+    if (!type || (choice->device_type && choice->device_type != type))
+        return;
+    snprintf(choice->device_engine, sizeof choice->device_engine, "%s", name);
+    choice->device_type = type;
+    choice->device_is_auto = false;
+    if (!choice->by_device) {
+        *rule = (struct backend_rule){.most = UINT64_MAX, .on_device = true};
+        snprintf(rule->words, sizeof rule->words, "%s:%s", known_device_name(type),
+                 choice->device_engine);
+        snprintf(choice->local, sizeof choice->local, "%s", known_auto_local);
+        snprintf(choice->remote, sizeof choice->remote, "%s", known_auto_remote);
+        choice->rule_count = 1;
+        choice->by_device = true;
+    }
+    memset(choice->more, 0, sizeof choice->more);
+    rule->way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
+}
+
+static tutti_status resolve(const char *option, struct backend_choice *ret_choice)
 {
     const char *variable = getenv("TUTTI_BACKEND");
 
@@ -258,6 +313,15 @@ tutti_status backend_resolve(const char *option, struct backend_choice *ret_choi
     if (variable && *variable)
         return backend_parse("TUTTI_BACKEND", variable, ret_choice);
     return backend_parse("backend", "auto", ret_choice);
+}
+
+tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice)
+{
+    tutti_status status = resolve(option, ret_choice);
+
+    if (!status)
+        backend_find_device_engine(ret_choice);
+    return status;
 }
 
 /* Whether the plugin, which is there, does whole operations and carries no messages: shm and tcp
@@ -277,7 +341,7 @@ const char *backend_name(const struct backend_choice *choice, int number)
 }
 
 void backend_candidates(const struct backend_choice *choice,
-                        const char *ret_names[BACKEND_NAMES_MAX + 1])
+                        const char *ret_names[BACKEND_NAMES_MAX + 2])
 {
     const bool engine = !choice->is_auto && !choice->rule_count &&
                         !strcmp(choice->local, choice->remote) && is_engine(choice->local);
@@ -291,4 +355,5 @@ void backend_candidates(const struct backend_choice *choice,
     if (choice->is_auto)
         ret_names[BACKEND_MORE] = known_auto_fabric;
     ret_names[BACKEND_NAMES_MAX] = engine ? choice->local : "";
+    ret_names[BACKEND_NAMES_MAX + 1] = choice->device_engine;
 }

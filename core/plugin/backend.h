@@ -59,6 +59,7 @@ struct backend_choice {
     bool device_is_auto; /* for tensors on devices nothing else was asked for */
     bool by_device; /* calls with tensors on devices go another way: fields have CALL_ON_DEVICE */
     int32_t device_type; /* the kind of devices that was named, TUTTI_DEVICE_…; 0: none */
+    char device_engine[PLUGIN_NAME_MAX + 1]; /* that takes tensors where they are; "": none */
     char local[PLUGIN_NAME_MAX + 1];
     char remote[PLUGIN_NAME_MAX + 1];                                 /* may be equal to `local` */
     char more[BACKEND_NAMES_MAX - BACKEND_MORE][PLUGIN_NAME_MAX + 1]; /* "": there is none */
@@ -69,6 +70,12 @@ struct backend_choice {
 /* Parses `words`; `source` ("TUTTI_BACKEND") begins the error's message. Looks no plugin up. */
 tutti_status backend_parse(const char *source, const char *words,
                            struct backend_choice *ret_choice);
+
+/*
+ * Looks whether the way of tensors on devices is the name of an engine for them. Such an engine has no messages: what it
+ * leaves to the core goes as calls with tensors in host memory do, which is auto where nothing else is named.
+ */
+void backend_find_device_engine(struct backend_choice *choice);
 
 /* `option` (backend= of the options), else TUTTI_BACKEND if it is set and not empty, else auto. */
 tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice);
@@ -114,7 +121,7 @@ bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAM
 /* "" where there is none. */
 const char *backend_name(const struct backend_choice *choice, int number);
 
-/* Whose plugins are needed: the choice's names for messages, and last an engine that has none; ""
+/* Whose plugins are needed: the choice's names for messages, then an engine that has none, and last that of devices; ""
  * where there is none. For `auto` BACKEND_MORE is one that it may use between hosts instead. */
 void backend_candidates(const struct backend_choice *choice,
-                        const char *ret_names[BACKEND_NAMES_MAX + 1]);
+                        const char *ret_names[BACKEND_NAMES_MAX + 2]);

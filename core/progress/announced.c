@@ -91,6 +91,17 @@ void announced_send_to_neighbours(struct tutti_group *group, const struct announ
         announced_send(group, native_neighbour(group, i), call);
 }
 
+bool announced_all_agree(struct tutti_group *group, const struct announce *call)
+{
+    bool agree = true;
+
+    for (int r = 0; r < group->size; r++) {
+        announced_send(group, r, call);
+        agree &= r == group->rank || announced_agrees(group, r, call->sequence);
+    }
+    return agree;
+}
+
 /* If a peer asks about a call that is no longer in the ring, answers with the latest. */
 static bool answer(struct tutti_group *group, int rank, uint64_t sequence)
 {

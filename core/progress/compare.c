@@ -141,7 +141,7 @@ void group_compare_last(struct tutti_group *group, bool leaves)
         const struct announce *mine = group_own_call(group, theirs->sequence);
         if (theirs->sequence && state.known && mine && mine->signature != theirs->signature)
             propose_mismatch(group, r, theirs->sequence, mine, theirs);
-        else if (group->ways.native && state.known && leaves &&
+        else if (ways_have_engine(&group->ways) && state.known && leaves &&
                  theirs->sequence != group->calls.sequence)
             propose_number(group, r, theirs);
         else if (!state.compared &&

@@ -129,7 +129,7 @@ static void look_at_leaving(struct tutti_group *group, int64_t now)
 
     if (control_has_uncompared(control))
         group_compare_last(group, true);
-    if (!group->ways.native)
+    if (!ways_have_engine(&group->ways))
         group_compare_local(group);
     if (!control_has_proposed(control) &&
         (control_leave_is_known(control) || now > group->ending.leaving_until_ns))
@@ -141,7 +141,7 @@ void group_hear(struct tutti_group *group)
     control_poll(group->control);
     p2p_progress(group->ways.p2p_engine);
     announced_answer(group);
-    if (group->ways.native)
+    if (ways_have_engine(&group->ways))
         group_compare_last(group, false);
 }
 
@@ -190,6 +190,7 @@ static void judge(struct tutti_group *group, int64_t now)
     look_at_leavers(group);
     leavers_judge(group, now);
     native_call_look(group, now);
+    issued_look(group, now);
     look_at_transfers(group, now);
 }
 

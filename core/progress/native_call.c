@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "progress/progress.h"
 #include "provider/native.h"
+#include "tensor/packed.h"
 
 enum {
     ANNOUNCE_AFTER_NS = 1000000,
@@ -28,10 +29,10 @@ enum {
 
 bool native_call_may_sleep(const struct tutti_group *group)
 {
-    const struct native *n = group->ways.native;
     const struct call *call = group->calls.queue.first;
+    const struct native *n = native_of(group, call);
 
-    if (!n || n->trouble || !call || !call_is_native(call) || call_is_failing(call))
+    if (!n || n->trouble || call_is_failing(call))
         return true;
     if (n->asks && !n->laid_out) /* what it waits for comes by messages */
         return true;
@@ -56,7 +57,7 @@ static void hold_back(struct native *n, tutti_status status)
  * member that begins without an answer gets no data of another call either. */
 static bool neighbours_agree(struct tutti_group *group, const struct call *call)
 {
-    struct native *n = group->ways.native;
+    struct native *n = native_of(group, call);
     const uint64_t sequence = call->announce.sequence;
     const int64_t now_ns = clock_now_ns();
 
@@ -76,13 +77,24 @@ static bool may_begin(struct tutti_group *group, const struct call *call)
     if (announced_is_sample(&group->comparing.announced, call->announce.sequence) &&
         !announced_sample(group, call))
         return false;
-    return !group->ways.native->asks || group->ways.native->laid_out ||
-           neighbours_agree(group, call);
+    const struct native *n = native_of(group, call);
+
+    return !n->asks || n->laid_out || neighbours_agree(group, call);
+}
+
+/* The operation is on its stream; copies back of stand-ins come behind it. */
+static tutti_status issue(struct tutti_group *group, struct native *n, struct call *call)
+{
+    const tutti_status status = packed_put_back(call->packed);
+
+    native_forget(n);
+    packed_end(&call->packed, false);
+    return status ? status : issued_add(group, call);
 }
 
 tutti_status native_call_advance(struct tutti_group *group, struct call *call)
 {
-    struct native *n = group->ways.native;
+    struct native *n = native_of(group, call);
     tutti_status status = TUTTI_OK;
 
     if (n->trouble)
@@ -98,7 +110,7 @@ tutti_status native_call_advance(struct tutti_group *group, struct call *call)
             status = n->request.status;
         }
     } else {
-        status = native_test(group);
+        status = native_test(group, n);
     }
     if (status == TUTTI_ERR_NOT_READY) {
         n->waits = true;
@@ -108,18 +120,19 @@ tutti_status native_call_advance(struct tutti_group *group, struct call *call)
         hold_back(n, native_failed(n, status, "complete an operation"));
         return TUTTI_ERR_NOT_READY;
     }
+    if (n->device)
+        return issue(group, n, call);
     native_memory_give_back(&n->memory);
     native_forget(n);
     engine_calm(&group->context->engine);
     return TUTTI_OK;
 }
 
-void native_call_fail(struct tutti_group *group, struct call *call)
+static void withdraw(struct tutti_group *group, struct native *n, struct call *call)
 {
-    struct native *n = group->ways.native;
     char what[192];
 
-    if (!n || n->aborted || !n->team || native_withdraw(group, call) != TUTTI_ERR_NOT_READY)
+    if (!n || n->aborted || !n->team || native_withdraw(n, call) != TUTTI_ERR_NOT_READY)
         return;
     group_describe_call(call, what, sizeof what);
     log_line(LOG_WARN, group->rank,
@@ -128,31 +141,29 @@ void native_call_fail(struct tutti_group *group, struct call *call)
              group->name, n->user.name, what);
 }
 
-/* ---- announcements ---- */
-
-/* Asks all members whether they have called the same; false: somebody has not answered. */
-static bool all_agree(struct tutti_group *group, const struct announce *call)
+/* Also the team that the call does not use: its members must not meet in it again, and streams must go on. */
+void native_call_fail(struct tutti_group *group, struct call *call)
 {
-    bool agree = true;
+    struct native *of_call = native_of(group, call);
 
-    for (int r = 0; r < group->size; r++) {
-        announced_send(group, r, call);
-        agree &= r == group->rank || announced_agrees(group, r, call->sequence);
-    }
-    return agree;
+    withdraw(group, group->ways.device_native, of_call == group->ways.device_native ? call : NULL);
+    withdraw(group, group->ways.native, of_call == group->ways.native ? call : NULL);
+    issued_drop(group);
 }
+
+/* ---- announcements ---- */
 
 /* The engine has failed, and no better cause was found in time, or all have called the same. */
 static void look_at_trouble(struct tutti_group *group, int64_t now_ns)
 {
-    struct native *n = group->ways.native;
+    struct native *n = native_of(group, group->calls.queue.first);
     const bool lost = n->trouble == TUTTI_ERR_PEER_LOST;
     char message[CONTROL_MESSAGE_MAX], what[192];
     struct call *call = group->calls.queue.first;
 
     if (!n->trouble || call_is_failing(call))
         return;
-    if ((lost || !all_agree(group, &call->announce)) &&
+    if ((lost || !announced_all_agree(group, &call->announce)) &&
         now_ns < n->trouble_ns + LOST_WAITS_MS * CLOCK_NS_PER_MS)
         return;
     if (lost) {
@@ -180,7 +191,7 @@ static int missing(const struct tutti_group *group, const struct call *call)
 /* When it begins to wait, and again when the late member has come. */
 static void be_eager(struct tutti_group *group, const struct call *call, int64_t now_ns)
 {
-    struct native *n = group->ways.native;
+    struct native *n = native_of(group, call);
     const int operation = call->announce.fields.operation;
     const bool blocks = operation_takes_blocks(operation) || operation_gives_blocks(operation);
     const bool was_late = n->late;
@@ -194,10 +205,10 @@ static void be_eager(struct tutti_group *group, const struct call *call, int64_t
 
 void native_call_look(struct tutti_group *group, int64_t now_ns)
 {
-    struct native *n = group->ways.native;
     const struct call *call = group->calls.queue.first;
+    struct native *n = native_of(group, call);
 
-    if (!n || !n->waits || !call || !call_is_native(call))
+    if (!n || !n->waits)
         return;
     look_at_trouble(group, now_ns);
     be_eager(group, call, now_ns);
@@ -209,7 +220,7 @@ void native_call_look(struct tutti_group *group, int64_t now_ns)
 
 struct waiting native_call_waiting(const struct tutti_group *group, const struct call *call)
 {
-    const struct native *n = group->ways.native;
+    const struct native *n = native_of(group, call);
     const int neighbour = missing(group, call);
 
     if (neighbour >= 0)

@@ -141,6 +141,8 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
     entry->record.algorithm = entry->plan.algorithm->name;
     entry->record.rule = rule ? rule->words : NULL;
     entry->engine = plan_describe(fields, group->size, element);
+    if (entry->plan.algorithm->kind == ALGORITHM_NATIVE)
+        entry->engine.device_type = facts->native->device_type;
     entry->mapped_bytes = bytes_to_mapped(entry, fields->count * element);
     *ret_entry = entry;
     return TUTTI_OK;

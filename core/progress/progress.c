@@ -53,7 +53,10 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
 {
     call_list_remove(call->kind == CALL_COLLECTIVE ? &group->calls.queue : &group->calls.messages,
                      call);
-    record_state(group, call->record, status ? RECORD_FAILED : RECORD_DONE);
+    record_state(group, call->record,
+                 status         ? RECORD_FAILED
+                 : call->issued ? RECORD_RUNNING
+                                : RECORD_DONE);
     if (!status && call->kind == CALL_COLLECTIVE)
         atomic_store_explicit(&group->calls.completed, call->announce.sequence,
                               memory_order_relaxed);
@@ -99,6 +102,8 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
     }
     if (release_memory(group, call, status) && state->work)
         return;
+    if (call->issued && !call->waited)
+        return; /* until the stream has passed it */
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);
@@ -259,8 +264,8 @@ const struct p2p_events group_events = {.announce = on_announce,
 static bool may_skip(struct tutti_group *group)
 {
     return !group->calls.queue.first && !group->calls.messages.first &&
-           !group->calls.returning.first && ++group->calls.idle_turns % WAITING_IDLE_TURNS &&
-           p2p_idle(group->ways.p2p_engine);
+           !group->calls.returning.first && !group->calls.issued &&
+           ++group->calls.idle_turns % WAITING_IDLE_TURNS && p2p_idle(group->ways.p2p_engine);
 }
 
 /*
@@ -286,6 +291,8 @@ static unsigned progress(struct engine_source *source)
 
     if (group->calls.returning.first || group->calls.held)
         moved = staged_move(group);
+    if (group->calls.issued)
+        moved += issued_move(group);
     if (control_verdict_status(group->control)) {
         group_fail_all(group);
         return 0;
@@ -328,12 +335,13 @@ static bool may_sleep(struct engine_source *source)
 
     const bool may = p2p_arm(group->ways.p2p_engine) && native_call_may_sleep(group);
 
-    source->naps = may && staged_is_asked(group);
+    source->naps = may && (staged_is_asked(group) || group->calls.issued);
     return may && !source->naps;
 }
 
 void group_source_init(struct tutti_group *group)
 {
+    group->calls.last_issued = &group->calls.issued;
     group->source = (struct engine_source){.progress = progress,
                                            .look = group_look,
                                            .sleep = tell_sleep,

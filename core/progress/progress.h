@@ -138,6 +138,8 @@ void announced_agreed(struct tutti_group *group, int source, uint64_t sequence);
 void announced_send(struct tutti_group *group, int to, const struct announce *call);
 /* The same to the two neighbours in the ring of ranks. */
 void announced_send_to_neighbours(struct tutti_group *group, const struct announce *call);
+/* Asks all members whether they have called the same; false: somebody has not answered. */
+bool announced_all_agree(struct tutti_group *group, const struct announce *call);
 /* Answers the peers that asked about calls that this member has made by now; whether there was
  * one. */
 bool announced_answer(struct tutti_group *group);
@@ -251,6 +253,17 @@ bool group_may_run_ahead(const struct tutti_group *group);
 bool group_run_ahead(struct tutti_group *group);
 /* Whether a new call had better begin with those that are made after it. */
 bool group_gathers(const struct tutti_group *group, const struct call *call);
+
+/* ---- issued.c ---- */
+
+/* The work of a call of the engine for devices is on its stream: the call leaves the queue. */
+tutti_status issued_add(struct tutti_group *group, struct call *call);
+/* Ends what streams have passed; how many. */
+unsigned issued_move(struct tutti_group *group);
+/* Called now and then: what has failed, what takes too long. */
+void issued_look(struct tutti_group *group, int64_t now_ns);
+/* The group has ended, and the team was aborted. */
+void issued_drop(struct tutti_group *group);
 
 /* ---- native_call.c ---- */
 

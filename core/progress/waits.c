@@ -203,7 +203,7 @@ int group_describe_wait(struct tutti_group *group, const struct call *call, char
     if (w.rank < 0) {
         if (call_is_native(call))
             snprintf(ret_text, capacity, "%s, which does not report the rank that it waits for",
-                     group->ways.native->user.name);
+                     native_of(group, call)->user.name);
         else
             snprintf(ret_text, capacity, "any member%s",
                      group_is_last(group)

@@ -17,7 +17,7 @@
 tutti_status native_failed(struct native *n, tutti_status status, const char *what)
 {
     if (status && status != TUTTI_ERR_NOT_READY && n->user.status != status &&
-        !gather_tell_failure(n->user.group->control, NATIVE, status))
+        !gather_tell_failure(n->user.group->control, (uint32_t)n->user.place, status))
         error_set(status, "%s failed to %s and gave no reason", n->user.name, what);
     return status;
 }
@@ -50,6 +50,26 @@ static tutti_endpoint *endpoint_of(const struct tutti_group *group, const char *
     return NULL;
 }
 
+static tutti_status find_device(struct tutti_group *group, struct native *n, const int *host_of)
+{
+    int local = group->origin.local_rank, before = 0;
+
+    for (int r = 0; r < group->rank; r++)
+        before += host_of[r] == host_of[group->rank];
+    local = local < 0 ? before : local; /* the world has no layout yet */
+    n->facts.device_type = group->choice.device_type;
+    return group_open_device(group, n->facts.device_type, local, &n->device);
+}
+
+static void tell_device(const struct native *n, tutti_team_options *options)
+{
+    options->device_type = device_type(n->device);
+    options->device = device_number(n->device);
+    options->device_ops = device_ops(n->device);
+    options->accelerator = device_accelerator(n->device);
+    memcpy(options->device_uuid, device_uuid_bytes(n->device), sizeof options->device_uuid);
+}
+
 static tutti_status open_team(struct tutti_group *group, struct native *n, const int *host_of,
                               int64_t deadline_ns)
 {
@@ -67,6 +87,8 @@ static tutti_status open_team(struct tutti_group *group, struct native *n, const
 
     for (int r = 0; r < group->size; r++)
         n->host_of[r] = host_of[r];
+    if (n->device)
+        tell_device(n, &options);
     tutti_status status = host_token(&n->user, options.token);
     if (status)
         return status;
@@ -74,9 +96,10 @@ static tutti_status open_team(struct tutti_group *group, struct native *n, const
                          "open a team");
 }
 
-tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
+tutti_status native_open(struct tutti_group *group, int place, const char *name, const int *host_of,
                          int64_t deadline_ns)
 {
+    struct native **at = place == NATIVE ? &group->ways.native : &group->ways.device_native;
     const tutti_plugin *plugin;
     tutti_status status = plugin_find(name, &plugin);
 
@@ -88,16 +111,18 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
     status = endpoint_check_threads(name, ops->threads);
     if (status)
         return status;
-    struct native *n = group->ways.native = calloc(1, sizeof *n);
+    struct native *n = *at = calloc(1, sizeof *n);
     if (!n)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a team");
     *n = (struct native){.ops = ops,
-                         .user = {.rank = group->rank, .place = NATIVE, .group = group},
+                         .user = {.rank = group->rank, .place = place, .group = group},
                          .wait_fd = -1,
                          .asks = log_enabled(LOG_DETAIL)};
     snprintf(n->user.name, sizeof n->user.name, "%s", name);
-    n->facts = (struct native_facts){n->user.name, ops, &endpoint_services, &n->user};
+    n->facts = (struct native_facts){n->user.name, ops, &endpoint_services, &n->user, 0};
     status = allocate(n, group->size);
+    if (!status && place == DEVICE_NATIVE)
+        status = find_device(group, n, host_of);
     if (!status)
         status = open_team(group, n, host_of, deadline_ns);
     if (!status)
@@ -106,41 +131,49 @@ tutti_status native_open(struct tutti_group *group, const char *name, const int 
         ops->threads == TUTTI_THREADS_CALLERS_ONLY; /* known once it is open */
     group->control->compares =
         true; /* others may be done, and leave, before this member has formed the group */
-    return status ? status : endpoint_take_address(group, NATIVE, n->user.name, address_of, n);
+    return status ? status : endpoint_take_address(group, place, n->user.name, address_of, n);
 }
 
-tutti_status native_form(struct tutti_group *group)
+static tutti_status form(struct tutti_group *group, struct native *n)
 {
-    struct native *n = group->ways.native;
-
     if (!n)
         return TUTTI_OK;
     for (int r = 0; r < group->size; r++) {
-        n->addresses[r] = group->control->members[r].provider_address[NATIVE];
-        n->address_bytes[r] = group->control->members[r].provider_address_size[NATIVE];
+        n->addresses[r] = group->control->members[r].provider_address[n->user.place];
+        n->address_bytes[r] = group->control->members[r].provider_address_size[n->user.place];
     }
     return native_failed(n, n->ops->form(n->team, n->addresses, n->address_bytes), "form its team");
 }
 
-tutti_status native_form_test(struct tutti_group *group)
+tutti_status native_form(struct tutti_group *group)
 {
-    struct native *n = group->ways.native;
+    tutti_status status = form(group, group->ways.native);
 
-    if (!n)
+    return status ? status : form(group, group->ways.device_native);
+}
+
+static tutti_status form_test(struct tutti_group *group, struct native *n)
+{
+    if (!n || n->formed)
         return TUTTI_OK;
     tutti_status status = native_failed(n, n->ops->form_test(n->team), "form its team");
     n->formed = !status;
-    if (status || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
+    if (status || n->device || !TUTTI_HAS(n->ops, wait_fd) || !TUTTI_HAS(n->ops, arm))
         return status;
     status =
         native_failed(n, n->ops->wait_fd(n->team, &n->wait_fd), "give a descriptor to wait on");
     return status ? status : engine_watch_edge(&group->context->engine, n->wait_fd);
 }
 
-void native_close(struct tutti_group *group)
+tutti_status native_form_test(struct tutti_group *group)
 {
-    struct native *n = group->ways.native;
+    tutti_status status = form_test(group, group->ways.native);
 
+    return status ? status : form_test(group, group->ways.device_native);
+}
+
+static void close_one(struct tutti_group *group, struct native *n)
+{
     if (!n)
         return;
     if (n->wait_fd >= 0)
@@ -158,7 +191,13 @@ void native_close(struct tutti_group *group)
     free(n->host_of);
     tls_keys_free(n->user.keys);
     free(n);
-    group->ways.native = NULL;
+}
+
+void native_close(struct tutti_group *group)
+{
+    close_one(group, group->ways.device_native);
+    close_one(group, group->ways.native);
+    group->ways.native = group->ways.device_native = NULL;
 }
 
 /* ---- facts ---- */
@@ -189,7 +228,7 @@ void native_forget(struct native *n)
 
 tutti_status native_start(struct tutti_group *group, struct call *call)
 {
-    struct native *n = group->ways.native;
+    struct native *n = native_of(group, call);
     tutti_status status = TUTTI_OK;
 
     if (!n->laid_out) {
@@ -200,6 +239,10 @@ tutti_status native_start(struct tutti_group *group, struct call *call)
     if (status)
         return status;
     n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    if (n->device) {
+        n->memory.what.device = device_number(n->device);
+        n->memory.what.stream = call->stream;
+    }
     status = n->ops->start(n->team, &n->memory.what, &n->request);
     if (status == TUTTI_ERR_BUSY) {
         n->waits = true;
@@ -209,9 +252,8 @@ tutti_status native_start(struct tutti_group *group, struct call *call)
     return native_failed(n, status, "start an operation");
 }
 
-tutti_status native_test(struct tutti_group *group)
+tutti_status native_test(struct tutti_group *group, struct native *n)
 {
-    struct native *n = group->ways.native;
     tutti_status status;
     int left = engine_spins(&group->context->engine) ? WAITING_TESTS_IN_A_ROW : 1;
 
@@ -221,10 +263,8 @@ tutti_status native_test(struct tutti_group *group)
     return status;
 }
 
-tutti_status native_withdraw(struct tutti_group *group, struct call *call)
+tutti_status native_withdraw(struct native *n, struct call *call)
 {
-    struct native *n = group->ways.native;
-
     n->aborted = true;
     const tutti_status status = n->ops->abort(n->team);
     const bool keeps = n->under_way && status == TUTTI_ERR_NOT_READY && call;

@@ -31,8 +31,9 @@ struct native {
     int32_t wait_fd; /* -1: none */
 
     tutti_request request;
-    bool under_way; /* start has taken an operation that has no result yet */
-    bool laid_out;  /* the call's memory is as engines want it */
+    struct device *device; /* whose memory it takes; NULL: host memory */
+    bool under_way;        /* start has taken an operation that has no result yet */
+    bool laid_out;         /* the call's memory is as engines want it */
     bool formed, aborted;
     int64_t asked_ns;     /* when it began to; 0: not in this call */
     bool asks;            /* before each operation, whether the neighbours call the same */
@@ -49,17 +50,26 @@ struct native {
     struct tutti_work *kept_work; /* of a failed operation that the engine cannot withdraw */
 };
 
-/* This member's side of the team of backend `name`, after the transports were opened. */
-tutti_status native_open(struct tutti_group *group, const char *name, const int *host_of,
+/* This member's side of the team of backend `name`, after the transports were opened. `place`: NATIVE, or DEVICE_NATIVE,
+ * for which the member's device is opened. */
+tutti_status native_open(struct tutti_group *group, int place, const char *name, const int *host_of,
                          int64_t deadline_ns);
-/* The roster is there: begins to join the members. Nothing where the group has no engine. */
+/* The roster is there: begins to join the members, of one engine after the other. Nothing where the group has none. */
 tutti_status native_form(struct tutti_group *group);
 /* NOT_READY until operations may be started. */
 tutti_status native_form_test(struct tutti_group *group);
 /* Aborts and closes the team. */
 void native_close(struct tutti_group *group);
 
-/* The engine's facts for plans; NULL: no engine. */
+/* The engine that does the call, NULL: none does. */
+static inline struct native *native_of(const struct tutti_group *group, const struct call *call)
+{
+    if (!call || !call_is_native(call))
+        return NULL;
+    return call->plan->engine.device_type ? group->ways.device_native : group->ways.native;
+}
+
+/* The facts of the engine for host memory, for plans; NULL: no engine. */
 const struct native_facts *native_facts(const struct tutti_group *group);
 
 /* The thread's error, where the engine has set none: that it failed to `what`. Returns `status`. */
@@ -67,12 +77,12 @@ tutti_status native_failed(struct native *n, tutti_status status, const char *wh
 /* Hands the call's operation to the engine. NOT_READY: it takes none now. */
 tutti_status native_start(struct tutti_group *group, struct call *call);
 /* The result of the operation, or NOT_READY. */
-tutti_status native_test(struct tutti_group *group);
+tutti_status native_test(struct tutti_group *group, struct native *n);
 /* The operation is over, well or badly: the next one begins anew. */
 void native_forget(struct native *n);
 /* Aborts the team, with `call`, which may be under way, or NULL. NOT_READY: the engine cannot withdraw it, so
  * its tensors may be written until the team is closed; what is the call's own is kept as long. */
-tutti_status native_withdraw(struct tutti_group *group, struct call *call);
+tutti_status native_withdraw(struct native *n, struct call *call);
 /* Whether it has to be asked again and again. */
 bool native_is_polled(const struct tutti_group *group);
 /* The neighbours in the ring of ranks, 0 and 1, which are asked first; both may be the same. */

@@ -44,14 +44,7 @@ static uint64_t total_of(const struct part *part)
 
 static bool in_a_row(const struct part *part)
 {
-    const char *next = block_at(part->blocks, 0);
-
-    for (uint32_t i = 0; i < part->count; i++) {
-        if (size_of(part, i) && (const char *)block_at(part->blocks, i) != next)
-            return false;
-        next += size_of(part, i);
-    }
-    return true;
+    return blocks_are_in_a_row(part->blocks, part->size, part->bytes, part->count);
 }
 
 static const struct blocks *input_of(const struct call *call)
@@ -106,7 +99,7 @@ static tutti_status lay_out_input(struct call *call, const struct part *part, co
 {
     const uint64_t total = total_of(part);
 
-    if (in_a_row(part)) {
+    if (call->plan->engine.device_type || in_a_row(part)) {
         *ret_in = block_at(part->blocks, 0);
         return TUTTI_OK;
     }
@@ -142,7 +135,7 @@ static tutti_status lay_out_output(struct call *call, const struct part *in, con
 {
     const uint64_t total = total_of(out);
 
-    if (in_a_row(out) && !is_in_the_way(call, in, out)) {
+    if (memory->what.device_type || (in_a_row(out) && !is_in_the_way(call, in, out))) {
         memory->what.out = block_at(out->blocks, 0);
         return TUTTI_OK;
     }

@@ -42,11 +42,14 @@ static void find(struct tutti_group *group, const int *host_of)
     routes->count = 1;
     for (uint32_t i = 0; i < choice->rule_count; i++) {
         const struct backend_way way = backend_way_in(&choice->rules[i], hosts, group->size);
+        const bool on_device = choice->rules[i].on_device && *choice->device_engine;
         int route = 0;
 
-        while (route < routes->count && !same_way(routes->each[route].way, way))
+        while (route < routes->count && (routes->each[route].on_device != on_device ||
+                                         !same_way(routes->each[route].way, way)))
             route++;
         routes->each[route].way = way;
+        routes->each[route].on_device = on_device;
         routes->of_rule[i] = route;
         routes->count += route == routes->count;
     }
@@ -161,6 +164,11 @@ void routes_free(struct tutti_group *group)
 static const struct native_facts *engine_of(const struct tutti_group *group, int route)
 {
     const struct native_facts *native = native_facts(group);
+
+    if (group->ways.routes.each[route].on_device)
+        return group->ways.wrappers || !group->ways.device_native
+                   ? NULL /* wrappers look at tensors in host memory */
+                   : &group->ways.device_native->facts;
     const struct backend_way way = group->ways.routes.each[route].way;
 
     return native && way.inside == way.between &&

@@ -83,6 +83,22 @@ static inline void *block_at(const struct blocks *blocks, uint32_t index)
     return blocks->each ? blocks->each[index] : (char *)blocks->base + index * blocks->stride;
 }
 
+/* Whether each lies behind the one before; of `sizes`, or of `bytes` each. */
+static inline bool blocks_are_in_a_row(const struct blocks *blocks, const uint64_t *sizes,
+                                       uint64_t bytes, uint32_t count)
+{
+    const char *next = block_at(blocks, 0);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t size = sizes ? sizes[i] : bytes;
+
+        if (size && (const char *)block_at(blocks, i) != next)
+            return false;
+        next += size;
+    }
+    return true;
+}
+
 /* The address of a place in one of these. */
 static inline void *place_in(const struct blocks *blocks, const struct place *place)
 {

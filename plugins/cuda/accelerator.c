@@ -35,6 +35,25 @@ CUresult accelerator_leave(const tutti_accelerator *accelerator, struct entry *e
     return result ? result : pop;
 }
 
+tutti_status accelerator_begin(tutti_accelerator *accelerator, int32_t *ret_before)
+{
+    struct entry entry;
+    const CUresult result = accelerator_enter(accelerator, &entry);
+
+    if (result)
+        return driver_fails(accelerator->driver, result, accelerator->words,
+                            "making it the current device");
+    *ret_before = (int32_t)entry.mode;
+    return TUTTI_OK;
+}
+
+void accelerator_end(tutti_accelerator *accelerator, int32_t before)
+{
+    struct entry entry = {.mode = (CUstreamCaptureMode)before};
+
+    (void)accelerator_leave(accelerator, &entry, CUDA_SUCCESS);
+}
+
 /* Makes the context, if the process has none yet. The driver's threads must not take the program's signals. */
 static CUresult retain(tutti_accelerator *accelerator)
 {

@@ -41,6 +41,8 @@ static const tutti_device_ops operations = {
     .scale = work_scale,
     .prepare = work_prepare,
     .wait_word = queues_wait_word,
+    .enter = accelerator_begin,
+    .leave = accelerator_end,
 };
 
 static const tutti_provider device = {sizeof device, TUTTI_PROVIDER_DEVICE, "cuda", &operations};

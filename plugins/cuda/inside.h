@@ -108,6 +108,10 @@ CUresult accelerator_enter(const tutti_accelerator *accelerator, struct entry *r
 CUresult accelerator_leave(const tutti_accelerator *accelerator, struct entry *entry,
                            CUresult result);
 
+/* The same for users of the table. */
+tutti_status accelerator_begin(tutti_accelerator *accelerator, int32_t *ret_before);
+void accelerator_end(tutti_accelerator *accelerator, int32_t before);
+
 /* Calls a function of the driver with the context current: IN_CONTEXT(accelerator, cuEventQuery(event)). */
 #define IN_CONTEXT(accelerator, call)                                                              \
     __extension__({                                                                                \

@@ -360,8 +360,6 @@ Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
         {"gather -b4 --fixed-order", 2, "gather reduces nothing, so it has no --fixed-order"},
         {"all_reduce --bytes 1M -n 4 --layout 2,3", 2, "layout"},
         {"all_reduce --byte 1M", 2, "unknown option --byte; did you mean --bytes?"},
-        {"barrier --backend nccl", 2,
-         "backend \"nccl\" is known to tutti, but is not in this release"},
         {"barrier --backend trase", 2, "unknown backend \"trase\"; known: "},
         {"barrier --backend tpc", 2, "unknown backend \"tpc\": did you mean \"tcp\"?"},
     };

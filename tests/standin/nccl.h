@@ -38,7 +38,7 @@
 #define STANDIN_NCCL_H
 
 #include "cuda_more.h"
-#include "nccl_api.h"
+#include "nccl/nccl_api.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

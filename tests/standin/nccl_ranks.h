@@ -8,7 +8,7 @@
 #define STANDIN_NCCL_RANKS_H
 
 #include "driver.h"
-#include "nccl_api.h"
+#include "nccl/nccl_api.h"
 
 enum { RANKS_MAX = 8 };
 

@@ -8,7 +8,7 @@
 #endif
 #endif
 
-#include "nccl_api.h"
+#include "nccl/nccl_api.h"
 
 #ifdef NCCL_VERSION_CODE
 #define SAME_VALUE(name, value)                                                                    \

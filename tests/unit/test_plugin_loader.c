@@ -406,7 +406,7 @@ Test(plugin_loader, a_known_plugin_that_is_not_here_is_told_with_what_to_do)
         {"ucx",
          "backend \"ucx\" is known to tutti, but not installed here: apt-get install libucx"},
         {"ucc", "backend \"ucc\" is known to tutti, but not installed here: install tutti again"},
-        {"nccl", "backend \"nccl\" is known to tutti, but is not in this release; installed: none"},
+        {"nccl", "backend \"nccl\" is known to tutti, but not installed here: install tutti again"},
     };
     const tutti_plugin *plugin;
 

@@ -180,6 +180,8 @@ static void expect_wrapper(const char *name, const tutti_wrapper_ops *ops, uint3
     expect_required(what, functions, G_N_ELEMENTS(functions));
 }
 
+enum { DEVICE_TYPES_MINOR = 9 };
+
 static void expect_collectives(const char *name, const tutti_collectives_ops *ops, uint32_t minor)
 {
     g_autofree char *what = g_strdup_printf("collectives %s", name);
@@ -196,8 +198,9 @@ static void expect_collectives(const char *name, const tutti_collectives_ops *op
         check_fails("%s: thread rule %u is none of TUTTI_THREADS_…", what, ops->threads);
     if (TUTTI_HAS(ops, wait_fd) != TUTTI_HAS(ops, arm))
         check_fails("%s: wait_fd and arm belong together", what);
-    if (ops->reserved && minor <= TUTTI_PLUGIN_ABI_MINOR)
-        check_fails("%s: reserved is %llu; it must be 0", what, (unsigned long long)ops->reserved);
+    if (ops->device_types && minor < DEVICE_TYPES_MINOR)
+        check_fails("%s: device_types is 0x%llx; before minor %d it must be 0", what,
+                    (unsigned long long)ops->device_types, DEVICE_TYPES_MINOR);
 }
 
 static void expect_bootstrap(const char *name, const tutti_bootstrap_ops *ops, uint32_t minor)

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "communicator.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* What the others do not come to in so long is aborted. */
+enum {
+    LOOK_NS = 1000000,
+    ABORT_LOOKS = 5,
+    LAST_LOOKS = 2000,
+    FINALIZE_LOOKS = 5000,
+    CLOSE_LOOKS = 8000
+};
+
+/* Of its two holders, its user and the thread that ends it, the last one frees it. */
+struct communicator {
+    const struct nccl_library *nccl;
+    ncclComm_t handle;
+    bool is_aborted;
+    bool has_ended; /* atomic */
+    int holders;    /* atomic */
+};
+
+static int threads; /* that end communicators; atomic */
+
+static void look_later(void)
+{
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+
+    nanosleep(&look, NULL);
+}
+
+ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUniqueId *id, int rank,
+                               int size, struct communicator **ret_communicator)
+{
+    ncclConfig_t config = {.size = sizeof config,
+                           .magic = NCCL_MAGIC,
+                           .version = 21800,
+                           .blocking = 0,
+                           .cgaClusterSize = NCCL_NOT_SET,
+                           .minCTAs = NCCL_NOT_SET,
+                           .maxCTAs = NCCL_NOT_SET,
+                           .splitShare = NCCL_NOT_SET};
+    struct communicator *c = calloc(1, sizeof *c);
+    ncclResult_t result;
+
+    if (!c)
+        return ncclSystemError;
+    *c = (struct communicator){.nccl = nccl, .holders = 1};
+    result = nccl->ncclCommInitRankConfig(&c->handle, size, *id, rank, &config);
+    if (result != ncclSuccess && result != ncclInProgress) {
+        free(c);
+        return result;
+    }
+    *ret_communicator = c;
+    return ncclSuccess;
+}
+
+ncclComm_t communicator_handle(const struct communicator *communicator)
+{
+    return communicator->handle;
+}
+
+ncclResult_t communicator_result(const struct communicator *c)
+{
+    ncclResult_t of_communicator = ncclSuccess;
+    const ncclResult_t result = c->nccl->ncclCommGetAsyncError(c->handle, &of_communicator);
+
+    return result ? result : of_communicator;
+}
+
+static void let_go(struct communicator *c)
+{
+    if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL) == 0)
+        free(c);
+}
+
+/* ---- the end ---- */
+
+/* Whether all that was begun is over, on the members of the host as on this one. */
+static bool finalize(const struct communicator *c)
+{
+    ncclResult_t result = c->nccl->ncclCommFinalize(c->handle);
+
+    for (int i = 0; result == ncclInProgress && i < FINALIZE_LOOKS; i++) {
+        look_later();
+        result = communicator_result(c);
+    }
+    return !result;
+}
+
+static void *end_it(void *user)
+{
+    struct communicator *c = user;
+
+    if (c->is_aborted || !finalize(c))
+        (void)c->nccl->ncclCommAbort(c->handle);
+    else
+        (void)c->nccl->ncclCommDestroy(c->handle);
+    __atomic_store_n(&c->has_ended, true, __ATOMIC_RELEASE);
+    let_go(c);
+    __atomic_sub_fetch(&threads, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Without a thread it stays as it is until the process ends. */
+static bool start_end(struct communicator *c)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    __atomic_add_fetch(&c->holders, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&thread, &attributes, end_it, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error) {
+        __atomic_sub_fetch(&threads, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&c->holders, 1, __ATOMIC_RELAXED); /* the caller is one */
+    }
+    return !error;
+}
+
+bool communicator_abort(struct communicator *c)
+{
+    c->is_aborted = true;
+    if (!start_end(c))
+        return false;
+    for (int i = 0; i < ABORT_LOOKS && !__atomic_load_n(&c->has_ended, __ATOMIC_ACQUIRE); i++)
+        look_later();
+    return __atomic_load_n(&c->has_ended, __ATOMIC_ACQUIRE);
+}
+
+void communicator_close(struct communicator *c)
+{
+    if (!c->is_aborted)
+        (void)start_end(c);
+    let_go(c);
+}
+
+void communicators_wait(bool for_others)
+{
+    const int looks = for_others ? CLOSE_LOOKS : LAST_LOOKS;
+
+    for (int i = 0; i < looks && __atomic_load_n(&threads, __ATOMIC_ACQUIRE); i++)
+        look_later();
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A communicator of NCCL, which is made while the caller goes on, and ended on a thread of the plugin:
+ * ncclCommAbort() may wait for what is on the device's streams, and ncclCommFinalize() takes until the members of the
+ * host have come.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "library.h"
+
+struct communicator;
+
+/* Begins to make it on the thread's current device; the members call it with the same id. INPROGRESS is success. */
+ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUniqueId *id, int rank,
+                               int size, struct communicator **ret_communicator);
+ncclComm_t communicator_handle(const struct communicator *communicator);
+/* ncclInProgress: it is being made, or its last call is not on its stream yet. */
+ncclResult_t communicator_result(const struct communicator *communicator);
+/* Ends it: what is on streams does not wait any more. Returns whether that is over within some milliseconds. Once. */
+bool communicator_abort(struct communicator *communicator);
+/* Gives it back. Unless it was aborted, it ends when all members have given it back, or after some seconds. */
+void communicator_close(struct communicator *communicator);
+/* At the end of the process: waits some seconds for those that are not at their end, as long as other members may need,
+ * or for aborts alone. */
+void communicators_wait(bool for_others);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nccl: collectives of NCCL between GPUs. It serves tensors on CUDA devices alone, and has no messages.
+ *
+ * A group has a communicator of its own, made by the id that rank 0 puts into its address. It is non-blocking, so
+ * no function here waits for a member: the core asks form_test() and test(). An operation is over for the core
+ * when NCCL has put it on its stream. What fails later is an asynchronous error of the communicator. NCCL
+ * notices the death of a member only while something is in flight, and often not at all, so the core watches
+ * for that, keeps the deadlines and aborts the communicator; then each stream goes on.
+ */
+#include <tutti/version.h>
+
+#include "../about.h"
+#include "about.h"
+#include "communicator.h"
+#include "operations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <tutti/reduce.h>
+#include <tutti/tensor.h>
+
+enum { UUID_BYTES = 16, HOST_BYTES = 64 };
+
+/* What a member tells the others, of the same machine type: NCCL does not join different ones. */
+struct address {
+    int32_t code; /* NCCL's version */
+    uint8_t uuid[UUID_BYTES];
+    char host[HOST_BYTES]; /* NCCL_HOSTID, by which NCCL tells hosts apart; "": its own way */
+    ncclUniqueId id;       /* of rank 0 */
+};
+
+struct tutti_team {
+    struct caller caller;
+    const struct nccl_library *nccl;
+    const tutti_device_ops *device;
+    tutti_accelerator *accelerator;
+    int rank, size;
+    struct address own;
+    struct communicator *communicator; /* NULL: not begun */
+    /* Of the operation that is started, behind NCCL's work; `operands` 0: nothing. */
+    tutti_device_reduction average;
+    void *stream;
+};
+
+/* A variable of NCCL's own; "": it is not set. */
+static const char *variable(const char *name)
+{
+    const char *value = secure_getenv(name);
+
+    return value ? value : "";
+}
+
+/* ---- words ---- */
+
+/* The last error of NCCL, on one line. */
+static void last_error(const struct nccl_library *nccl, char *ret_words, size_t capacity)
+{
+    const char *words = nccl->ncclGetLastError(NULL);
+
+    snprintf(ret_words, capacity, "%s", words ? words : "");
+    for (char *at = ret_words; *at; at++)
+        if (*at == '\n' || *at == '\t')
+            *at = ' ';
+}
+
+/* A communicator whose connection has ended: the control plane knows which member was lost. */
+static tutti_status failure(const tutti_team *team, const char *what, ncclResult_t result)
+{
+    char words[256];
+
+    last_error(team->nccl, words, sizeof words);
+    return fail(&team->caller, result == ncclRemoteError ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_PLUGIN,
+                0, "%s failed: %.100s%s%s; NCCL_DEBUG=INFO tells more", what,
+                team->nccl->ncclGetErrorString(result), *words ? ": " : "", words);
+}
+
+/* ---- the library ---- */
+
+static int32_t nccl_serves(const tutti_host *host, void *host_self, const tutti_collective *what)
+{
+    const struct caller caller = {host, host_self};
+    const struct nccl_library *nccl;
+
+    /* Without a library nobody makes a team, but `tutti explain` may ask. */
+    return operations_serve(what, library_open(&caller, &nccl) ? NCCL_NEWEST : nccl->code);
+}
+
+/* The patch is in the name, since NCCL refuses another one. */
+static tutti_status nccl_engine(const tutti_host *host, void *host_self,
+                                tutti_engine_version *ret_version)
+{
+    const struct caller caller = {host, host_self};
+    const struct nccl_library *nccl;
+    tutti_status status = library_open(&caller, &nccl);
+
+    if (status)
+        return status;
+    ret_version->major = nccl->major;
+    ret_version->minor = nccl->minor;
+    ret_version->patch = nccl->patch;
+    snprintf(ret_version->name, sizeof ret_version->name, "NCCL %u.%u.%u", nccl->major, nccl->minor,
+             nccl->patch);
+    return TUTTI_OK;
+}
+
+static void nccl_describe(const tutti_host *host, void *host_self, const tutti_collective *what,
+                          char *ret_words, uint64_t capacity)
+{
+    const struct caller caller = {host, host_self};
+    const struct nccl_library *nccl;
+
+    *ret_words = 0;
+    if (!what && !library_open(&caller, &nccl))
+        snprintf(ret_words, capacity, "NCCL %u.%u.%u, %s", nccl->major, nccl->minor, nccl->patch,
+                 nccl->path);
+}
+
+/* ---- making a team ---- */
+
+static tutti_status check_options(const struct caller *c, const tutti_team_options *options)
+{
+    if (!TUTTI_HAS(options, accelerator) || options->device_type != TUTTI_DEVICE_CUDA)
+        return fail(c, TUTTI_ERR_UNSUPPORTED, 0,
+                    "nccl serves tensors in the memory of NVIDIA GPUs alone: name it for these, "
+                    "as in TUTTI_BACKEND=cpu:auto,cuda:nccl");
+    if (!TUTTI_HAS(options->device_ops, enter) || !TUTTI_HAS(options->device_ops, leave))
+        return fail(c, TUTTI_ERR_PLUGIN, 0,
+                    "the plugin that drives the device is older than this one, and cannot make "
+                    "it current: install both from one version of tutti");
+    if (!strcmp(variable("NCCL_COMM_BLOCKING"), "1")) /* it comes before what we ask for */
+        return fail(c, TUTTI_ERR_UNSUPPORTED, 0,
+                    "NCCL_COMM_BLOCKING=1 makes the functions of NCCL wait for all members, "
+                    "without a deadline: unset it");
+    return TUTTI_OK;
+}
+
+static tutti_status team_open(const tutti_host *host, void *host_self,
+                              const tutti_team_options *options, tutti_team **ret_team)
+{
+    const struct caller caller = {host, host_self};
+    const struct nccl_library *nccl;
+    tutti_status status = check_options(&caller, options);
+
+    if (!status)
+        status = library_open(&caller, &nccl);
+    if (status)
+        return status;
+    tutti_team *team = host->allocate(host_self, sizeof *team);
+    if (!team)
+        return fail(&caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a team");
+    *team = (tutti_team){.caller = caller,
+                         .nccl = nccl,
+                         .device = options->device_ops,
+                         .accelerator = options->accelerator,
+                         .rank = options->rank,
+                         .size = options->size,
+                         .own.code = nccl->code};
+    memcpy(team->own.uuid, options->device_uuid, UUID_BYTES);
+    snprintf(team->own.host, sizeof team->own.host, "%s", variable("NCCL_HOSTID"));
+    const ncclResult_t result =
+        team->rank == 0 ? nccl->ncclGetUniqueId(&team->own.id) : ncclSuccess;
+    if (result) {
+        status = failure(team, "ncclGetUniqueId", result);
+        host->release(host_self, team);
+        return status;
+    }
+    *ret_team = team;
+    return TUTTI_OK;
+}
+
+static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
+                                 uint64_t *ret_bytes)
+{
+    if (capacity < sizeof team->own)
+        return TUTTI_ERR_INTERNAL;
+    memcpy(ret_address, &team->own, sizeof team->own);
+    *ret_bytes = sizeof team->own;
+    return TUTTI_OK;
+}
+
+/* NCCL 2.30 has a variable for that; earlier ones take two members for such of two hosts, if these say so. */
+static bool may_share(const struct address *one, const struct address *other)
+{
+    return (one->code >= 23000 && !strcmp(variable("NCCL_MULTI_RANK_GPU_ENABLE"), "1")) ||
+           strncmp(one->host, other->host, HOST_BYTES) != 0;
+}
+
+/* NCCL would say the same of both, and not which GPU it is. */
+static tutti_status check_devices(const tutti_team *team, const void *const *addresses)
+{
+    for (int a = 0; a < team->size; a++)
+        for (int b = a + 1; b < team->size; b++) {
+            const struct address *one = addresses[a], *other = addresses[b];
+
+            if (!memcmp(one->uuid, other->uuid, UUID_BYTES) && !may_share(one, other))
+                return fail(&team->caller, TUTTI_ERR_UNSUPPORTED, 0,
+                            "rank %d and rank %d use the same GPU, and NCCL needs one for each: "
+                            "give each rank another one by TUTTI_DEVICE or CUDA_VISIBLE_DEVICES, "
+                            "start fewer ranks, or use another backend for devices",
+                            a, b);
+        }
+    return TUTTI_OK;
+}
+
+static tutti_status check_addresses(const tutti_team *team, const void *const *addresses,
+                                    const uint64_t *bytes)
+{
+    for (int r = 0; r < team->size; r++) {
+        const struct address *theirs = addresses[r];
+
+        if (bytes[r] != sizeof *theirs)
+            return fail(&team->caller, TUTTI_ERR_PLUGIN, 0,
+                        "rank %d has an address of %llu bytes, which is not one of this plugin", r,
+                        (unsigned long long)bytes[r]);
+        if (theirs->code != team->own.code)
+            return fail(&team->caller, TUTTI_ERR_MISMATCH, 0,
+                        "rank %d has NCCL %d and rank %d has NCCL %d, which do not understand each "
+                        "other: install the same on all hosts, or set TUTTI_NCCL",
+                        team->rank, team->own.code, r, theirs->code);
+    }
+    return check_devices(team, addresses);
+}
+
+static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
+{
+    int32_t before;
+    tutti_status status = check_addresses(team, addresses, bytes);
+
+    if (!status)
+        status = team->device->enter(team->accelerator, &before);
+    if (status)
+        return status;
+    const ncclResult_t result =
+        communicator_make(team->nccl, &((const struct address *)addresses[0])->id, team->rank,
+                          team->size, &team->communicator);
+    team->device->leave(team->accelerator, before);
+    return result ? failure(team, "ncclCommInitRankConfig", result) : TUTTI_OK;
+}
+
+/* ---- operations ---- */
+
+static tutti_status look(const tutti_team *team, const char *what)
+{
+    const ncclResult_t result = communicator_result(team->communicator);
+
+    if (result == ncclInProgress)
+        return TUTTI_ERR_NOT_READY;
+    return result ? failure(team, what, result) : TUTTI_OK;
+}
+
+static tutti_status team_form_test(tutti_team *team)
+{
+    return look(team, "making a communicator");
+}
+
+/* The result of a sum, where this member gets it, is to be divided by the number of members. */
+static void note_average(tutti_team *team, const tutti_collective *what)
+{
+    const bool scatters = what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER;
+
+    team->stream = what->stream;
+    team->average = (tutti_device_reduction){.struct_size = sizeof team->average,
+                                             .dtype = what->dtype,
+                                             .op = what->op,
+                                             .dst = what->out,
+                                             .first = what->out,
+                                             .count = scatters ? what->own_count : what->count,
+                                             .operands = what->op == TUTTI_AVG && what->out,
+                                             .members = (uint32_t)team->size};
+}
+
+/* NCCL has put its work on the stream. */
+static tutti_status finish(tutti_team *team)
+{
+    if (!team->average.operands)
+        return TUTTI_OK;
+    const tutti_status status =
+        team->device->reduce(team->accelerator, team->stream, &team->average);
+    team->average.operands = 0;
+    return status;
+}
+
+static tutti_status team_start(tutti_team *team, const tutti_collective *what,
+                               tutti_request *request)
+{
+    int32_t before;
+    tutti_status status = team->device->enter(team->accelerator, &before);
+
+    if (status)
+        return status;
+    note_average(team, what);
+    const ncclResult_t result =
+        operations_start(team->nccl, communicator_handle(team->communicator), team->rank, what);
+    team->device->leave(team->accelerator, before);
+    if (result && result != ncclInProgress)
+        return failure(team, "the operation", result);
+    request->status = result ? TUTTI_ERR_NOT_READY : finish(team);
+    return TUTTI_OK;
+}
+
+static tutti_status team_test(tutti_team *team, tutti_request *request)
+{
+    tutti_status status = look(team, "an operation on a stream");
+
+    if (!request)
+        return status;
+    if (!status)
+        status = finish(team);
+    return request->status = status;
+}
+
+/* ---- the end ---- */
+
+static tutti_status team_abort(tutti_team *team)
+{
+    return !team->communicator || communicator_abort(team->communicator) ? TUTTI_OK
+                                                                         : TUTTI_ERR_NOT_READY;
+}
+
+static void team_close(tutti_team *team)
+{
+    const struct caller c = team->caller;
+
+    if (team->communicator)
+        communicator_close(team->communicator);
+    c.host->release(c.self, team);
+}
+
+static void nccl_leave(int32_t clean)
+{
+    communicators_wait(clean);
+}
+
+/* ---- what is exported ---- */
+
+static const tutti_collectives_ops operations = {
+    .struct_size = sizeof operations,
+    .threads = TUTTI_THREADS_ONE_AT_A_TIME,
+    .device_types = UINT64_C(1) << TUTTI_DEVICE_CUDA,
+    .serves = nccl_serves,
+    .open = team_open,
+    .address = team_address,
+    .form = team_form,
+    .form_test = team_form_test,
+    .start = team_start,
+    .test = team_test,
+    .abort = team_abort,
+    .close = team_close,
+    .engine = nccl_engine,
+    .describe = nccl_describe,
+};
+
+static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),
+                                           .kind = TUTTI_PROVIDER_COLLECTIVES,
+                                           .name = "nccl",
+                                           .ops = &operations};
+static const tutti_provider *const providers[] = {&collectives};
+static const tutti_plugin_option options[] = {NCCL_OPTIONS(ABOUT_OPTION) ABOUT_OPTIONS_END};
+
+TUTTI_PLUGIN_EXPORT_ABOUT("nccl", TUTTI_VERSION ", NCCL 2.18 or later", "Apache-2.0", providers, 1,
+                          nccl_leave, NULL, options, NULL, NULL);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which collectives NCCL does, and how they are started. */
+#pragma once
+
+#include <stdbool.h>
+
+#include <tutti/plugin_engine.h>
+
+#include "library.h"
+
+/* Whether NCCL of this version does it with the meaning that tutti has. */
+bool operations_serve(const tutti_collective *what, int code);
+/* Puts it on its stream. Once more: ncclInProgress is no failure. */
+ncclResult_t operations_start(const struct nccl_library *nccl, ncclComm_t comm, int rank,
+                              const tutti_collective *what);

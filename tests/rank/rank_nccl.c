@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors on GPUs over NCCL: the order of streams, each collective, what NCCL leaves to the core, failures. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/gpu.h"
+#include "harness/rank.h"
+
+enum { COUNT = 300, BLOCKS = 8 };
+
+/* A vector of i32 on the device of this rank. */
+struct vector {
+    int32_t *on_device, host[COUNT * BLOCKS];
+    int64_t shape;
+    tutti_tensor tensor;
+};
+
+static void fill(struct vector *v, int32_t value)
+{
+    for (int64_t i = 0; i < v->shape; i++)
+        v->host[i] = value;
+    gpu_write(v->on_device, v->host, (size_t)v->shape * sizeof *v->host);
+}
+
+static void make(struct vector *v, int64_t count, int32_t value)
+{
+    v->on_device = gpu_allocate((size_t)count * sizeof *v->host);
+    v->tensor = tutti_tensor_1d(v->on_device, TUTTI_I32, &v->shape, count);
+    v->tensor.device = gpu_device();
+    fill(v, value);
+}
+
+/* Element `at`, after all that is on the stream. */
+static int32_t element(struct vector *v, void *stream, int64_t at)
+{
+    gpu_synchronize(stream);
+    gpu_read(v->host, v->on_device, (size_t)v->shape * sizeof *v->host);
+    return v->host[at];
+}
+
+static tutti_group *begin(int rank, int rank_count, void **ret_stream, tutti_options *ret_options)
+{
+    tutti_group *world;
+    char host[16];
+
+    gpu_use(rank % gpu_count());
+    if (gpu_count() <
+        rank_count) { /* NCCL takes those that share a GPU for such of several hosts */
+        snprintf(host, sizeof host, "rank%d", rank);
+        setenv("NCCL_HOSTID", host, 1);
+    }
+    world = rank_init(NULL);
+    *ret_stream = gpu_stream();
+    *ret_options = (tutti_options)TUTTI_OPTIONS_INIT;
+    ret_options->stream = *ret_stream;
+    return world;
+}
+
+/* Waits, by a call that nobody makes, until the group has ended; the others' streams go on meanwhile. */
+static void expect_end(tutti_group *world, void *stream, tutti_status status, const char *words)
+{
+    gpu_synchronize(stream);
+    check_status(tutti_group_destroy(world), status);
+    check_contains(tutti_last_error(), words);
+    rank_value("words", "%s", tutti_last_error());
+}
+
+RANK_CASE(a_call_over_nccl_returns_while_its_stream_is_held)
+{
+    tutti_options options;
+    static struct vector v;
+    struct gpu_hold *hold;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank + 1);
+    hold = gpu_hold(stream);
+    for (int i = 0; i < 3; i++)
+        check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_MAX, &options, NULL));
+    check_str_eq(rank_served_by(world), "nccl all_reduce_native");
+    check(!gpu_is_idle(stream));
+    gpu_let_go(hold);
+    check_eq(element(&v, stream, COUNT - 1), size);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_thousand_calls_are_issued_while_their_stream_is_held)
+{
+    enum { CALLS = 1000, LIMIT_MS = 5000 }; /* of a loaded machine; a free one takes 20 ms */
+    tutti_options options;
+    static struct vector v;
+    struct gpu_hold *hold;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_MAX, &options, NULL));
+    hold = gpu_hold(stream);
+    const int64_t began_ns = rank_now_ns();
+    for (int i = 0; i < CALLS; i++)
+        require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_MAX, &options, NULL));
+    const int64_t took_ms = (rank_now_ns() - began_ns) / 1000000;
+    rank_value("issued_ms", "%lld", (long long)took_ms);
+    check(took_ms < LIMIT_MS);
+    check(!gpu_is_idle(stream));
+    gpu_let_go(hold);
+    check_eq(element(&v, stream, COUNT - 1), size - 1);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(every_collective_over_nccl_gives_its_result)
+{
+    tutti_options options;
+    static struct vector one, all, other, sum;
+    void *s;
+    tutti_group *world = begin(rank, size, &s, &options);
+    const int32_t sum_of_ranks = size * (size - 1) / 2, last = size - 1;
+
+    make(&one, COUNT, rank);
+    make(&sum, COUNT, -1);
+    make(&all, (int64_t)COUNT * size, -1);
+    check_ok(tutti_all_reduce_into(world, &one.tensor, &sum.tensor, TUTTI_SUM, &options, NULL));
+    check_eq(element(&sum, s, COUNT - 1), sum_of_ranks);
+    check_ok(tutti_all_gather(world, &one.tensor, &all.tensor, &options, NULL));
+    check_eq(element(&all, s, (int64_t)COUNT * last), last);
+    check_ok(tutti_reduce_scatter(world, &all.tensor, &sum.tensor, TUTTI_SUM, &options, NULL));
+    check_eq(element(&sum, s, COUNT - 1), size * rank);
+    make(&other, (int64_t)COUNT * size, rank);
+    check_ok(tutti_all_to_all(world, &other.tensor, &all.tensor, &options, NULL));
+    check_eq(element(&all, s, (int64_t)COUNT * last), last);
+    check_ok(tutti_broadcast(world, &one.tensor, last, &options, NULL));
+    check_eq(element(&one, s, 0), last);
+    fill(&one, rank);
+    check_ok(tutti_reduce(world, &one.tensor, TUTTI_SUM, 0, &options, NULL));
+    check_eq(element(&one, s, 0), rank == 0 ? sum_of_ranks : rank);
+    fill(&one, rank);
+    check_ok(
+        tutti_gather(world, &one.tensor, rank == last ? &all.tensor : NULL, last, &options, NULL));
+    if (rank == last)
+        check_eq(element(&all, s, (int64_t)COUNT * size - 1), last);
+    fill(&all, rank);
+    check_ok(
+        tutti_scatter(world, rank == last ? &all.tensor : NULL, &sum.tensor, last, &options, NULL));
+    check_eq(element(&sum, s, COUNT - 1), last);
+    check_str_eq(rank_served_by(world), size == 1 ? "self scatter_alone" : "nccl scatter_native");
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Block r of a member that gives `first` has r + 1 elements of value first + r. */
+static void fill_uneven(struct vector *v, int size, int32_t first)
+{
+    int at = 0;
+
+    for (int r = 0; r < size; r++)
+        for (int i = 0; i <= r; i++)
+            v->host[at++] = first + r;
+    gpu_write(v->on_device, v->host, (size_t)v->shape * sizeof *v->host);
+}
+
+RANK_CASE(blocks_of_different_sizes_go_over_nccl)
+{
+    tutti_options options;
+    static struct vector own, all, other;
+    int64_t counts[BLOCKS], same[BLOCKS];
+    void *s;
+    tutti_group *world = begin(rank, size, &s, &options);
+    const int64_t total = size * (size + 1) / 2, before = rank * (rank + 1) / 2;
+
+    for (int r = 0; r < size; r++) {
+        counts[r] = r + 1;
+        same[r] = rank + 1;
+    }
+    make(&own, rank + 1, rank);
+    make(&all, total, -1);
+    check_ok(tutti_all_gather_v(world, &own.tensor, &all.tensor, counts, NULL, &options, NULL));
+    check_eq(element(&all, s, total - 1), size - 1);
+    check_eq(element(&all, s, before), rank);
+    fill_uneven(&all, size, 10);
+    check_ok(tutti_reduce_scatter_v(world, &all.tensor, counts, NULL, &own.tensor, TUTTI_SUM,
+                                    &options, NULL));
+    check_eq(element(&own, s, rank), size * (10 + rank));
+    make(&other, (int64_t)size * (rank + 1), -1);
+    fill_uneven(&all, size, 100 * rank);
+    check_ok(tutti_all_to_all_v(world, &all.tensor, counts, NULL, &other.tensor, same, NULL,
+                                &options, NULL));
+    check_eq(element(&other, s, (int64_t)size * (rank + 1) - 1), 100 * (size - 1) + rank);
+    check_str_eq(rank_served_by(world), "nccl all_to_all_native");
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(what_nccl_does_not_do_goes_by_the_host)
+{
+    tutti_options options;
+    static struct vector v;
+    int32_t host = rank, *data = &host;
+    int64_t shape;
+    tutti_tensor on_host = tutti_tensor_1d(data, TUTTI_I32, &shape, 1);
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, 1 << rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL));
+    check_eq(element(&v, stream, 7), (1 << size) - 1);
+    options.flags = TUTTI_FIXED_ORDER;
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    check_eq(element(&v, stream, 7), size * ((1 << size) - 1));
+    check_ok(tutti_all_reduce(world, &on_host, TUTTI_SUM, NULL, NULL));
+    check_eq(host, size * (size - 1) / 2);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_waiting_batch_returns_while_its_stream_is_held)
+{
+    tutti_options options;
+    static struct vector a, b;
+    struct gpu_hold *hold;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&a, COUNT, rank);
+    make(&b, COUNT, 1);
+    hold = gpu_hold(stream);
+    require_ok(tutti_batch_begin(world));
+    check_ok(tutti_all_reduce(world, &a.tensor, TUTTI_SUM, &options, NULL));
+    check_ok(tutti_all_reduce(world, &b.tensor, TUTTI_SUM, &options, NULL));
+    check_ok(tutti_batch_end(world, NULL));
+    check(!gpu_is_idle(stream));
+    gpu_let_go(hold);
+    check_eq(element(&a, stream, 0), size * (size - 1) / 2);
+    check_eq(element(&b, stream, COUNT - 1), size);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(another_stream_waits_for_a_call_that_is_waited_for_next)
+{
+    tutti_options options;
+    static struct vector v;
+    struct gpu_hold *hold;
+    tutti_work *work;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    void *other = gpu_stream();
+
+    make(&v, COUNT, 1);
+    hold = gpu_hold(stream);
+    options.flags = TUTTI_WAITS_NEXT;
+    require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, &work));
+    check_ok(tutti_work_wait(work, 0));
+    check_ok(tutti_work_wait_stream(work, other));
+    check(!gpu_is_idle(other));
+    gpu_let_go(hold);
+    check_eq(element(&v, other, 0), size);
+    tutti_work_free(work);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_call_on_a_held_stream_is_running_in_the_record)
+{
+    enum { RUNNING = 1, DONE = 2 };
+    tutti_options options;
+    static struct vector v;
+    tutti_record record;
+    struct gpu_hold *hold;
+    uint32_t count;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    hold = gpu_hold(stream);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    require_ok(tutti_recorder_read(world, &record, sizeof record, 1, &count));
+    check_eq(record.state, RUNNING);
+    gpu_let_go(hold);
+    for (int i = 0; i < 2000 && record.state == RUNNING; i++) {
+        rank_sleep_ms(5);
+        require_ok(tutti_recorder_read(world, &record, sizeof record, 1, &count));
+    }
+    check_eq(record.state, DONE);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(host_and_gpu_memory_in_one_call_over_nccl_is_refused)
+{
+    tutti_options options;
+    static struct vector v;
+    int32_t host[COUNT];
+    int64_t shape;
+    tutti_tensor on_host = tutti_tensor_1d(host, TUTTI_I32, &shape, COUNT);
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    check_status(tutti_all_reduce_into(world, &v.tensor, &on_host, TUTTI_SUM, &options, NULL),
+                 TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "needs all of them there");
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    check_eq(element(&v, stream, 0), size * (size - 1) / 2);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(members_with_host_and_gpu_memory_over_nccl_are_a_mismatch)
+{
+    tutti_options options;
+    static struct vector v;
+    int64_t shape;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    tutti_tensor on_host = tutti_tensor_1d(v.host, TUTTI_I32, &shape, COUNT);
+
+    make(&v, COUNT, rank);
+    if (rank == 0)
+        (void)tutti_all_reduce(world, &on_host, TUTTI_SUM, NULL, NULL);
+    else
+        (void)tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL);
+    expect_end(world, stream, TUTTI_ERR_MISMATCH, "tensors on a device");
+}
+
+/* ---- making a group -------------------------------------------------------------------------- */
+
+RANK_CASE(two_ranks_with_one_gpu_are_named)
+{
+    tutti_group *world;
+
+    setenv("TUTTI_DEVICE", "cuda:0", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "rank 0 and rank 1 use the same GPU");
+}
+
+RANK_CASE(a_rank_without_nccl_is_named_by_all)
+{
+    tutti_group *world;
+
+    if (rank == 1)
+        setenv("TUTTI_NCCL", "/nowhere/libnccl.so.2", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_PLUGIN);
+    check_contains(tutti_last_error(), "rank 1");
+    check_contains(tutti_last_error(), "/nowhere/libnccl.so.2");
+}
+
+RANK_CASE(a_rank_with_blocking_functions_of_nccl_is_named_by_all)
+{
+    tutti_group *world;
+
+    if (rank == 1)
+        setenv("NCCL_COMM_BLOCKING", "1", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "rank 1");
+    check_contains(tutti_last_error(), "NCCL_COMM_BLOCKING=1");
+}
+
+RANK_CASE(another_patch_of_nccl_is_named_by_all)
+{
+    tutti_group *world;
+
+    if (rank == 1)
+        setenv("STANDIN_NCCL_VERSION", "22807", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(), "NCCL 2.28.7");
+}
+
+/* Rank 1 never joins its communicator. */
+RANK_CASE(a_rank_that_never_joins_is_waited_for_until_the_deadline)
+{
+    tutti_init_options options = {.struct_size = sizeof options, .timeout_ms = 2000};
+    tutti_group *world;
+
+    check_status(tutti_init(&options, &world), TUTTI_ERR_TIMEOUT);
+    rank_value("words", "%s", tutti_last_error());
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+RANK_CASE(a_rank_that_is_killed_ends_an_issued_call)
+{
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    gpu_synchronize(stream);
+    if (rank == 1)
+        raise(SIGKILL);
+    (void)tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL);
+    expect_end(world, stream, TUTTI_ERR_PEER_LOST, "rank 1");
+}
+
+RANK_CASE(other_counts_over_nccl_are_a_mismatch)
+{
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    v.shape = rank == 1 ? COUNT / 2 : COUNT;
+    (void)tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL);
+    expect_end(world, stream, TUTTI_ERR_MISMATCH, "150 x i32");
+}
+
+RANK_CASE(other_operations_over_nccl_are_a_mismatch)
+{
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    if (rank == 1)
+        (void)tutti_broadcast(world, &v.tensor, 0, &options, NULL);
+    else
+        (void)tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL);
+    expect_end(world, stream, TUTTI_ERR_MISMATCH, "broadcast");
+}
+
+/* NCCL says so on rank 1, at its second operation. */
+RANK_CASE(an_error_that_comes_late_is_told_to_all)
+{
+    tutti_options options;
+    static struct vector v;
+    tutti_work *work;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, &work));
+    check_status(tutti_work_wait(work, 0), TUTTI_ERR_PLUGIN);
+    check_contains(tutti_last_error(), "rank 1");
+    tutti_work_free(work);
+    expect_end(world, stream, TUTTI_ERR_PLUGIN, "rank 1");
+}

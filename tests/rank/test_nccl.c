@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors on GPUs over NCCL, on the stand-ins of both libraries. */
+#include <criterion/criterion.h>
+#include <signal.h>
+
+#include "harness/launch.h"
+
+TestSuite(nccl, .timeout = 120);
+
+static const char *const eight_gpus[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
+                                         "TUTTI_NCCL=" TUTTI_STANDIN_NCCL, "STANDIN_CUDA_DEVICES=8",
+                                         "TUTTI_BACKEND=cpu:auto,cuda:nccl", NULL};
+
+static void run_of(const char *program, const char *name, int size)
+{
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = program, .case_name = name, .size = size, .env = eight_gpus}));
+}
+
+#define CASE(name, size)                                                                           \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        run_of("rank_nccl", #name, size);                                                          \
+    }
+/* What tensors on GPUs do over any backend. */
+#define DEVICE_CASE(name, size)                                                                    \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        run_of("rank_device", #name, size);                                                        \
+    }
+
+CASE(a_call_over_nccl_returns_while_its_stream_is_held, 2)
+CASE(a_thousand_calls_are_issued_while_their_stream_is_held, 2)
+CASE(blocks_of_different_sizes_go_over_nccl, 3)
+CASE(what_nccl_does_not_do_goes_by_the_host, 3)
+CASE(a_waiting_batch_returns_while_its_stream_is_held, 2)
+CASE(another_stream_waits_for_a_call_that_is_waited_for_next, 2)
+CASE(a_call_on_a_held_stream_is_running_in_the_record, 2)
+CASE(host_and_gpu_memory_in_one_call_over_nccl_is_refused, 2)
+
+Test(nccl, every_collective_over_nccl_gives_its_result)
+{
+    for (int size = 1; size <= 4; size++)
+        run_of("rank_nccl", "every_collective_over_nccl_gives_its_result", size);
+}
+
+DEVICE_CASE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 3)
+DEVICE_CASE(a_work_is_complete_when_the_result_is_on_the_gpu, 2)
+DEVICE_CASE(a_tensor_that_a_stream_writes_late_gives_the_right_sum, 3)
+DEVICE_CASE(a_work_starts_at_once_while_its_stream_is_held, 2)
+DEVICE_CASE(a_stream_waits_for_a_work_and_the_host_does_not, 3)
+DEVICE_CASE(the_gpu_that_a_rank_names_is_used, 2)
+DEVICE_CASE(blocks_lists_and_strides_on_gpus_are_moved, 3)
+DEVICE_CASE(messages_between_gpus_keep_their_order_while_a_stream_is_held, 2)
+DEVICE_CASE(a_batch_and_messages_to_oneself_take_gpu_tensors, 3)
+DEVICE_CASE(premultiplied_sums_take_gpu_tensors_and_gpu_factors, 2)
+DEVICE_CASE(what_cannot_be_done_with_a_gpu_is_refused_in_words, 3)
+
+Test(nccl, groups_made_from_the_world_use_its_gpu)
+{
+    run_of("rank_device_groups", "groups_made_from_the_world_use_its_gpu", 4);
+}
+
+Test(nccl, a_trace_tells_calls_whose_tensors_are_on_a_gpu)
+{
+    run_of("rank_device_groups", "a_trace_tells_calls_whose_tensors_are_on_a_gpu", 2);
+}
+
+/* ---- making a group ---- */
+
+CASE(two_ranks_with_one_gpu_are_named, 2)
+CASE(a_rank_without_nccl_is_named_by_all, 3)
+CASE(a_rank_with_blocking_functions_of_nccl_is_named_by_all, 3)
+CASE(another_patch_of_nccl_is_named_by_all, 3)
+
+/* A fault of rank 1 alone. */
+static struct ranks *start_with(const char *name, const char *fault)
+{
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
+                               "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
+                               "STANDIN_CUDA_DEVICES=8",
+                               "TUTTI_BACKEND=cpu:auto,cuda:nccl",
+                               "STANDIN_NCCL_FAULT_RANK=1",
+                               fault,
+                               NULL};
+    struct ranks *ranks = ranks_start(
+        &(struct ranks_options){.program = "rank_nccl", .case_name = name, .size = 3, .env = env});
+
+    cr_assert_not_null(ranks);
+    return ranks;
+}
+
+/* Ranks that live pass, and hear the same. */
+static void expect_same_words(struct ranks *ranks, bool without_1)
+{
+    char words[3][512] = {""};
+
+    cr_expect(ranks_wait(ranks));
+    for (int r = 0; r < 3; r += 1 + without_1) {
+        cr_expect(ranks_result(ranks, r)->passed, "%d: %s", r, ranks_result(ranks, r)->out);
+        cr_expect(ranks_value(ranks, r, "words", words[r], sizeof words[0]));
+        cr_expect_str_eq(words[r], words[0]);
+    }
+    ranks_free(ranks);
+}
+
+#define SAME_WORDS(name, fault)                                                                    \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        expect_same_words(start_with(#name, fault), false);                                        \
+    }
+
+SAME_WORDS(a_rank_that_never_joins_is_waited_for_until_the_deadline, "STANDIN_NCCL_JOIN=7")
+
+/* ---- failures ---- */
+
+SAME_WORDS(members_with_host_and_gpu_memory_over_nccl_are_a_mismatch, NULL)
+SAME_WORDS(other_counts_over_nccl_are_a_mismatch, NULL)
+SAME_WORDS(other_operations_over_nccl_are_a_mismatch, NULL)
+SAME_WORDS(an_error_that_comes_late_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2")
+DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
+DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_never_calls, 2)
+
+Test(nccl, a_rank_that_is_killed_ends_an_issued_call)
+{
+    expect_same_words(start_with("a_rank_that_is_killed_ends_an_issued_call", NULL), true);
+}
