@@ -2,9 +2,7 @@
 /* The places of test_conformance.c, which alone includes this: backends and layouts of hosts, in a list for each test. */
 #pragma once
 
-#include <stdbool.h>
-
-#include "conformance/space.h"
+#include "conformance/sequence.h"
 
 struct place {
     const char *name, *backend;
@@ -12,7 +10,7 @@ struct place {
     int share[MEMBERS_MAX + 1];         /* percent of the time that so many members get */
     const char *setting;                /* of the environment; NULL: none */
     const char *mpi;                    /* the ranks are a job of this MPI; NULL: of none */
-    bool devices;                       /* tensors are on GPUs, too: the stand-in's */
+    enum devices devices;               /* tensors are on GPUs, too: the stand-in's */
 };
 
 /* More members than cores take long for each call, and find less in it. */
@@ -24,11 +22,17 @@ struct place {
 static const struct place shm[] = {{.name = "shm", .backend = "shm", .share = SHARES}, {0}};
 static const struct place tcp[] = {{.name = "tcp", .backend = "tcp", .share = SHARES}, {0}};
 static const struct place composed[] = {
-    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, NULL, NULL, false},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, NULL, NULL, false},
-    {"auto-3,1,4", "auto", {"a", "a", "a", "b", "c", "c", "c", "c"}, {[8] = 20}, NULL, NULL, false},
-    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, NULL, NULL, false},
-    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, NULL, NULL, false},
+    {"auto-4", "auto", {"a", "a", "a", "a"}, {[4] = 15}, NULL, NULL, DEVICES_NONE},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 25}, NULL, NULL, DEVICES_NONE},
+    {"auto-3,1,4",
+     "auto",
+     {"a", "a", "a", "b", "c", "c", "c", "c"},
+     {[8] = 20},
+     NULL,
+     NULL,
+     DEVICES_NONE},
+    {"auto-2,2-in-turn", "auto", {"a", "b", "a", "b"}, {[4] = 25}, NULL, NULL, DEVICES_NONE},
+    {"auto-1,1,1", "auto", {"a", "b", "c"}, {[3] = 15}, NULL, NULL, DEVICES_NONE},
     {0},
 };
 
@@ -73,30 +77,30 @@ static const struct place template[] = {
 
 /* Where every reduction is in the fixed order without being told so itself. */
 static const struct place reproducible[] = {
-    {"shm", "shm", {NULL}, {[5] = 4}, "TUTTI_REPRODUCIBLE=1", NULL, false},
-    {"tcp", "tcp", {NULL}, {[3] = 4}, "TUTTI_REPRODUCIBLE=1", NULL, false},
+    {"shm", "shm", {NULL}, {[5] = 4}, "TUTTI_REPRODUCIBLE=1", NULL, DEVICES_NONE},
+    {"tcp", "tcp", {NULL}, {[3] = 4}, "TUTTI_REPRODUCIBLE=1", NULL, DEVICES_NONE},
     {"auto-2,2-in-turn",
      "auto",
      {"a", "b", "a", "b"},
      {[4] = 4},
      "TUTTI_REPRODUCIBLE=1",
      NULL,
-     false},
+     DEVICES_NONE},
     {0}};
 
 /* Collectives that go by messages with checksums; how each is served stands nowhere. */
 static const char with_checksums[] = "TUTTI_CHECKSUM=1";
 static const struct place checked[] = {
-    {"shm", "shm", {NULL}, {[3] = 4}, with_checksums, NULL, false},
-    {"tcp", "tcp", {NULL}, {[2] = 4}, with_checksums, NULL, false},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_checksums, NULL, false},
+    {"shm", "shm", {NULL}, {[3] = 4}, with_checksums, NULL, DEVICES_NONE},
+    {"tcp", "tcp", {NULL}, {[2] = 4}, with_checksums, NULL, DEVICES_NONE},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_checksums, NULL, DEVICES_NONE},
     {0}};
 
 /* The same calls over encrypted connections. */
 static const char with_tls[] = "TUTTI_TLS=1";
 static const struct place encrypted[] = {
-    {"tcp", "tcp", {NULL}, {[3] = 4}, with_tls, NULL, false},
-    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_tls, NULL, false},
+    {"tcp", "tcp", {NULL}, {[3] = 4}, with_tls, NULL, DEVICES_NONE},
+    {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_tls, NULL, DEVICES_NONE},
     {0}};
 
 /* A job of each MPI; of MANY only where runs are long (share_of()). */
@@ -114,7 +118,7 @@ static const struct place mpich[] = {
     {                                                                                              \
         {.name = "cuda:" of,                                                                       \
          .backend = "cuda:" way,                                                                   \
-         .devices = true,                                                                          \
+         .devices = DEVICES_ANY,                                                                   \
          .mpi = (family),                                                                          \
          .share = {__VA_ARGS__}},                                                                  \
         {                                                                                          \
@@ -130,10 +134,16 @@ static const struct place gpus_openmpi[] =
     ON_GPUS("openmpi", "mpi", "openmpi", [1] = 1, [2] = 1, [3] = 1, [4] = 1);
 static const struct place gpus_mpich[] =
     ON_GPUS("mpich", "mpi", "mpich", [1] = 1, [2] = 1, [3] = 1, [4] = 1, [8] = 1);
-static const struct place *const on_gpus[] = {gpus,      gpus_shm,     gpus_tcp,
-                                              gpus_gloo, gpus_openmpi, gpus_mpich};
+/* All tensors of a call are there, or none. */
+static const struct place gpus_nccl[] = {{.name = "cuda:nccl",
+                                          .backend = "cpu:auto,cuda:nccl",
+                                          .devices = DEVICES_ALIKE,
+                                          .share = {0, 1, 2, 2, 2, 1, 1, 1, 1}},
+                                         {0}};
+static const struct place *const on_gpus[] = {gpus,         gpus_shm,   gpus_tcp, gpus_gloo,
+                                              gpus_openmpi, gpus_mpich, gpus_nccl};
 enum { ON_GPUS_COUNT = sizeof on_gpus / sizeof on_gpus[0] };
 
 static const struct place *const places[] = {shm,      tcp,     composed, gloo, ucc,
-                                             template, openmpi, mpich,    ucx};
+                                             template, openmpi, mpich,    ucx,  gpus_nccl};
 enum { PLACES_COUNT = sizeof places / sizeof places[0] };

@@ -10,7 +10,7 @@
  * Environment: TUTTI_TEST_SEED, _MODE (of enum mode), _MASK (numbers of members), _WHERE (place of
  * the table), _TABLE (its path), _MS (how long random calls follow the listed ones), _BATCH (only
  * that one), _HOSTS (a letter per rank, or none), _AGAIN (what to type to run the case again, for messages),
- * _DEVICES (1: some tensors are on a GPU).
+ * _DEVICES (1: some tensors are on a GPU; 2: all of a call or none).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -181,7 +181,7 @@ RANK_CASE(conformance)
     sequence_open(&run.sequence, number("TUTTI_TEST_SEED"), (enum mode)number("TUTTI_TEST_MODE"),
                   size, (unsigned)number("TUTTI_TEST_MASK"));
     run.sequence.reproducible = number("TUTTI_REPRODUCIBLE");
-    run.sequence.devices = number("TUTTI_TEST_DEVICES");
+    run.sequence.devices = (enum devices)number("TUTTI_TEST_DEVICES");
     if (run.sequence.devices)
         options.device = devices_open();
     run.state = random_mix(run.sequence.seed + (uint64_t)rank);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conformance/served.h"
+#include "harness/gpu.h"
 #include "harness/rank.h"
 
 enum { LARGEST = 4 << 20, MEMBERS_MAX = 8 };
@@ -21,12 +22,22 @@ struct probe {
     tutti_group *world;
     const char *operation;
     tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
-    const tutti_options *options; /* of operations that reduce, */
-    tutti_reduce_op op;           /* and by what */
-    uint8_t *memory, *blocks;
+    const tutti_options *options;   /* of operations that reduce, */
+    tutti_reduce_op op;             /* and by what */
+    uint8_t *memory, *blocks;       /* LARGEST bytes each, */
+    tutti_device device;            /* on it */
     int teller, from_rank, to_rank; /* the latter of messages */
     uint64_t from;                  /* of the row that is not told yet */
 };
+
+static tutti_tensor tensor_at(const struct probe *probe, uint8_t *memory, int64_t *shape,
+                              int64_t count)
+{
+    tutti_tensor tensor = tutti_tensor_1d(memory, TUTTI_U8, shape, count);
+
+    tensor.device = probe->device;
+    return tensor;
+}
 
 static tutti_status run_all_reduce(const struct probe *probe, const tutti_tensor *tensor)
 {
@@ -47,8 +58,8 @@ static tutti_status run_reduce(const struct probe *probe, const tutti_tensor *te
 static tutti_tensor blocks_of(const struct probe *probe, const tutti_tensor *tensor,
                               int64_t *ret_shape)
 {
-    return tutti_tensor_1d(probe->blocks, TUTTI_U8, ret_shape,
-                           tensor->shape[0] * tutti_group_size(probe->world));
+    return tensor_at(probe, probe->blocks, ret_shape,
+                     tensor->shape[0] * tutti_group_size(probe->world));
 }
 
 static tutti_status run_all_gather(const struct probe *probe, const tutti_tensor *tensor)
@@ -104,8 +115,8 @@ static void count_all(const struct probe *probe, const tutti_tensor *tensor,
 
     memset(counted->counts, 0, sizeof counted->counts);
     counted->counts[0] = all;
-    counted->blocks = tutti_tensor_1d(probe->blocks, TUTTI_U8, &counted->all, all);
-    counted->vector = tutti_tensor_1d(probe->memory, TUTTI_U8, &counted->own, own);
+    counted->blocks = tensor_at(probe, probe->blocks, &counted->all, all);
+    counted->vector = tensor_at(probe, probe->memory, &counted->own, own);
 }
 
 static tutti_status run_all_gather_v(const struct probe *probe, const tutti_tensor *tensor)
@@ -174,7 +185,7 @@ static tutti_status run_message(const struct probe *probe, const tutti_tensor *t
 static struct served served_at(const struct probe *probe, uint64_t bytes)
 {
     int64_t shape;
-    const tutti_tensor tensor = tutti_tensor_1d(probe->memory, TUTTI_U8, &shape, (int64_t)bytes);
+    const tutti_tensor tensor = tensor_at(probe, probe->memory, &shape, (int64_t)bytes);
     tutti_record record = {0};
     uint32_t count;
 
@@ -192,8 +203,8 @@ static void tell(const struct probe *probe, uint64_t to, struct served served)
 {
     if (served.algorithm && tutti_group_rank(probe->world) == probe->teller)
         printf("served\t%s\t%s\t%d\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\n", probe->operation,
-               getenv("TUTTI_TEST_WHERE"), tutti_group_size(probe->world), probe->from, to,
-               served.provider, served.algorithm);
+               served_place(getenv("TUTTI_TEST_WHERE")), tutti_group_size(probe->world),
+               probe->from, to, served.provider, served.algorithm);
 }
 
 /* Between two sizes that differ, the last of the first kind. All ranks take the same way. */
@@ -247,12 +258,25 @@ static void tell_messages(struct probe *probe, const char *hosts, int low, int h
     }
 }
 
-RANK_CASE(served)
+/* In host memory, or on the GPU of this rank. */
+static void open_probe(struct probe *probe, int rank)
 {
     static uint8_t memory[LARGEST], blocks[LARGEST];
-    struct probe probe = {.world = rank_init(NULL), .memory = memory, .blocks = blocks};
+    const bool on_device = getenv("TUTTI_TEST_DEVICES");
+
+    if (on_device)
+        gpu_use(rank);
+    probe->world = rank_init(NULL);
+    probe->memory = on_device ? gpu_allocate(LARGEST) : memory;
+    probe->blocks = on_device ? gpu_allocate(LARGEST) : blocks;
+    probe->device = on_device ? gpu_device() : (tutti_device){.type = TUTTI_DEVICE_CPU};
+}
+
+RANK_CASE(served)
+{
+    struct probe probe = {0};
     const uint64_t largest_block = LARGEST / (uint64_t)size;
-    const char *hosts = getenv("TUTTI_TEST_HOSTS");
+    const char *hosts = getenv("TUTTI_TEST_HOSTS"), *where = getenv("TUTTI_TEST_WHERE");
     const struct {
         const char *operation;
         tutti_status (*run)(const struct probe *probe, const tutti_tensor *tensor);
@@ -286,13 +310,16 @@ RANK_CASE(served)
     const tutti_options fixed = {.struct_size = sizeof fixed, .flags = TUTTI_FIXED_ORDER};
     bool told_local = false, told_away = false;
 
-    require(hosts && getenv("TUTTI_TEST_WHERE"));
+    require(hosts && where);
+    open_probe(&probe, rank);
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
         probe.operation = operations[i].operation;
         probe.run = operations[i].run;
         probe.options = operations[i].fixed ? &fixed : NULL;
-        probe.op = operations[i].core ? TUTTI_AVG : TUTTI_MAX;
-        if (operations[i].core && served_by_engine(getenv("TUTTI_TEST_WHERE"), TUTTI_U8, probe.op))
+        probe.op = TUTTI_MAX;
+        if (operations[i].core)
+            probe.op = served_by_engine(where, TUTTI_U8, TUTTI_AVG) ? TUTTI_BAND : TUTTI_AVG;
+        if (operations[i].core && served_by_engine(where, TUTTI_U8, probe.op))
             continue;
         probe.from = 0;
         tell_operation(&probe, operations[i].largest);

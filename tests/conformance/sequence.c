@@ -121,6 +121,12 @@ uint64_t sequence_block(const struct conformance_call *call, int from, int to)
     return counts[random_below(&state, 4)];
 }
 
+bool sequence_is_on_devices(const struct conformance_call *call)
+{
+    return call->devices == DEVICES_ALIKE &&
+           (random_mix(call->key ^ UINT64_C(0x616c696b65)) & 3) != 0;
+}
+
 /* Of all members' tensors, of nobody's, or of those that each chooses. Where there are devices, more often of
  * nobody's. */
 static bool draw_registered(const struct conformance_call *call, int rank)
@@ -128,7 +134,8 @@ static bool draw_registered(const struct conformance_call *call, int rank)
     uint64_t whole = random_mix(call->key ^ UINT64_C(0x6d656d6f7279)),
              state = whole + (uint64_t)rank + 1;
 
-    if (call->count * call->element > REGISTERED_BYTES_MAX || (call->devices && whole & 1))
+    if (call->count * call->element > REGISTERED_BYTES_MAX || (call->devices && whole & 1) ||
+        sequence_is_on_devices(call))
         return false;
     switch (whole >> 62) {
     case 0:
@@ -148,11 +155,14 @@ static void draw_memory(const struct conformance_call *call, int rank, struct lo
                                            MEMORY_MANAGED, MEMORY_DEVICE, MEMORY_DEVICE,
                                            MEMORY_DEVICE,  MEMORY_DEVICE};
     uint64_t state = random_mix(call->key ^ UINT64_C(0x646576696365)) + (uint64_t)rank + 1;
+    /* Of these the first ones are the host's, the last ones a device's. */
+    const unsigned first = sequence_is_on_devices(call) ? 3 : 0;
+    const unsigned count = call->devices == DEVICES_ANY ? 8 : first ? 5 : 3;
     const bool is_one =
         space_is_message(call->operation) || (call->root >= 0 && call->root != rank);
 
-    facts->in = memories[random_below(&state, 8)];
-    facts->out = is_one ? facts->in : memories[random_below(&state, 8)];
+    facts->in = memories[first + random_below(&state, count)];
+    facts->out = is_one ? facts->in : memories[first + random_below(&state, count)];
 }
 
 struct local_facts sequence_local(const struct conformance_call *call, int rank)

@@ -19,14 +19,21 @@ enum values {
     VALUES_SPECIAL /* NaN, infinities and zeros of both signs, for MIN and MAX */
 };
 
+/* Whether tensors lie on devices, too. */
+enum devices {
+    DEVICES_NONE,
+    DEVICES_ANY,  /* each member's where it likes */
+    DEVICES_ALIKE /* all of a call, or none */
+};
+
 struct sequence {
     uint64_t seed;
     int members;
     enum mode mode;
     struct row *rows;
     size_t count;
-    bool reproducible; /* every reduction takes the fixed order; false from sequence_open(), */
-    bool devices;      /* and tensors are on devices, too; the same */
+    bool reproducible;    /* every reduction takes the fixed order; false from sequence_open(), */
+    enum devices devices; /* none; the same */
 };
 
 struct conformance_call {
@@ -43,7 +50,7 @@ struct conformance_call {
     bool ordered; /* the bits are those of the fixed order's tree */
     bool uneven;  /* as sequence_block() says */
     bool mixed;   /* members differ in local facts */
-    bool devices; /* tensors may be on a device */
+    enum devices devices;
     enum values values;
 };
 
@@ -69,6 +76,8 @@ void sequence_open(struct sequence *sequence, uint64_t seed, enum mode mode, int
                    unsigned members_mask);
 void sequence_close(struct sequence *sequence);
 struct conformance_call sequence_call(const struct sequence *sequence, uint64_t number);
+/* Whether all tensors of the call are on devices, where those of a call are alike. */
+bool sequence_is_on_devices(const struct conformance_call *call);
 struct local_facts sequence_local(const struct conformance_call *call, int rank);
 /* Elements of the block that `from` has for `to`; of the tensor where there are no blocks. */
 uint64_t sequence_block(const struct conformance_call *call, int from, int to);

@@ -9,9 +9,11 @@
 const char served_head[] =
     "# operation\tplace\tmembers\tfrom bytes\tto bytes\tprovider\talgorithm\n"
     "# cuda:PLACE, where tensors are on a GPU, in host memory or some in each, has the rows of "
-    "PLACE.\n";
+    "PLACE.\n"
+    "# nccl, beside auto for host memory: tensors are on GPUs; those in host memory have the rows "
+    "of shm.\n";
 
-static const char *host_place(const char *where)
+const char *served_place(const char *where)
 {
     static const char cuda[] = "cuda:";
 
@@ -75,13 +77,28 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
     return is_send ? "send" : "recv";
 }
 
+/* No integers of 16 bits, no product of complex numbers, order on integers alone, and nothing bitwise. */
+static bool served_by_nccl(tutti_dtype dtype, tutti_reduce_op op)
+{
+    const bool is_integer = dtype == TUTTI_U8 || dtype == TUTTI_U32 || dtype == TUTTI_U64 ||
+                            dtype == TUTTI_I8 || dtype == TUTTI_I32 || dtype == TUTTI_I64;
+    const bool is_complex = dtype == TUTTI_C64 || dtype == TUTTI_C128;
+
+    if (dtype == TUTTI_BOOL || dtype == TUTTI_U16 || dtype == TUTTI_I16)
+        return false;
+    return op == TUTTI_SUM || op == TUTTI_AVG || (op == TUTTI_PRODUCT && !is_complex) ||
+           ((op == TUTTI_MIN || op == TUTTI_MAX) && is_integer);
+}
+
 /* MPI and UCC: bitwise operations and order on integers alone, and no average. Gloo: all that the core's kernels
  * do in one step. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
 {
-    where = host_place(where);
+    where = served_place(where);
     if (!strcmp(where, "gloo"))
         return op >= 0 && op != TUTTI_AVG;
+    if (!strcmp(where, "nccl"))
+        return served_by_nccl(dtype, op);
     if (strcmp(where, "openmpi") && strcmp(where, "mpich") && strcmp(where, "ucc"))
         return true;
     switch (dtype) {
@@ -133,7 +150,7 @@ const char *served_objection(const struct served_table *table, const char *where
 
     if (!table->count)
         return NULL;
-    where = host_place(where);
+    where = served_place(where);
     for (size_t i = 0; i < table->count; i++) {
         const struct served_row *row = &table->rows[i];
 

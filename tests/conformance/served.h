@@ -7,7 +7,8 @@
  * their own: send_away, recv_away. So are calls with uneven blocks (`_v`, by the bytes of all blocks
  * where every member knows them, else of none), those in the fixed order and averages of f16 and 8-bit
  * floats (`_fixed`), and reductions that the place's engine leaves to the core (`_core`). Tensors on GPUs
- * are served as host tensors are: the place "cuda:shm" has the rows of "shm".
+ * are served as host tensors are: the place "cuda:shm" has the rows of "shm". But NCCL takes them where they lie, so
+ * the rows of "nccl" are those of tensors on GPUs alone.
  */
 #pragma once
 
@@ -29,7 +30,7 @@ struct served_table {
     size_t count;
 };
 
-/* The first line of the file. */
+/* The first lines of the file. */
 extern const char served_head[];
 
 /* False, with a message on stderr: no such file, or a line that is no row. */
@@ -38,6 +39,8 @@ void served_free(struct served_table *table);
 /* The table's name of a message that `rank` exchanged with `peer`; `hosts` has a letter per rank, or
  * none when all are on one. */
 const char *served_message(const char *hosts, bool is_send, int rank, int peer);
+/* The name of the place in the table: that without "cuda:". */
+const char *served_place(const char *where);
 /* Whether the place's engine, if it has one, is to do this reduction itself; `op` is -1 for one that was
  * made at run time. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op);

@@ -188,13 +188,21 @@ static uint64_t recorded_count(const struct slot *slot, bool uneven)
     return uneven ? shared_count(slot) : sequence_block(&slot->call, run.rank, run.rank);
 }
 
+/* An engine took the tensors where they lay; of those without bytes nobody took anything. */
+static bool is_direct(const struct slot *slot, const tutti_record *record)
+{
+    return !strcmp(record->provider, "nccl") ||
+           (slot->call.devices == DEVICES_ALIKE && !(record->flags & TUTTI_RECORD_STAGED));
+}
+
 /* What the record says beside. Pinned memory without a stream is used as it lies. */
-static uint32_t flags_of(const struct slot *slot, bool uneven)
+static uint32_t flags_of(const struct slot *slot, const tutti_record *record, bool uneven)
 {
     bool is_staged = slot->in.on_device || (slot->stream && slot_has_stream(slot));
 
     for (int i = 0; i < slot->outs; i++)
         is_staged = is_staged || slot->out[i].on_device;
+    is_staged = is_staged && !is_direct(slot, record);
     return (uneven ? TUTTI_RECORD_UNEVEN : 0) | (is_staged ? TUTTI_RECORD_STAGED : 0);
 }
 
@@ -208,12 +216,18 @@ static bool averages_in_one_step(const struct conformance_call *call)
             call->dtype == TUTTI_F8E5M2);
 }
 
+/* The place of the table whose rows the call has. */
+static const char *place_of(const struct conformance_call *call)
+{
+    return call->devices == DEVICES_ALIKE && !sequence_is_on_devices(call) ? "shm" : run.where;
+}
+
 static void check_record(struct slot *slot, const struct part *part, const tutti_record *record)
 {
     const struct conformance_call *call = &slot->call;
     const bool uneven = is_uneven(slot);
     const uint64_t own = sequence_block(call, run.rank, run.rank);
-    const char *objection, *name = space_operations[call->operation];
+    const char *objection, *name = space_operations[call->operation], *where = place_of(call);
     char words[256], operation[32];
 
     if (call->operation == OPERATION_ALL_REDUCE_INTO)
@@ -222,9 +236,12 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
         slot_fail(slot, "the recorder has no record of it");
         return;
     }
-    if (record->state != 2 || record->bytes != own * call->element)
+    /* The stream may have passed it, and nobody has looked yet. */
+    if ((record->state != 2 && !(is_direct(slot, record) && record->state == 1)) ||
+        record->bytes != own * call->element)
         slot_fail(slot, "its record is not of a call that is done, with its bytes");
-    if (!part->is_collective && record->flags != (flags_of(slot, false) | TUTTI_RECORD_MESSAGE))
+    if (!part->is_collective &&
+        record->flags != (flags_of(slot, record, false) | TUTTI_RECORD_MESSAGE))
         slot_fail(slot, "its record tells another place of its tensors");
     if (!part->is_collective && (record->peer < 0 || record->peer >= run.size)) {
         slot_fail(slot, "its record names no peer");
@@ -233,14 +250,14 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
     if (part->is_collective &&
         (strcmp(record->operation, name) || record->count != recorded_count(slot, uneven) ||
          !is_of_op(call, record) || record->peer != call->root ||
-         record->flags != flags_of(slot, uneven) ||
+         record->flags != flags_of(slot, record, uneven) ||
          record->dtype != (space_is_barrier(call->operation) ? 0 : call->dtype)))
         slot_fail(slot, "its record is of another call");
     const char *how = "";
     if (call->ordered || call->op_level == OP_NOT_COMMUTING || averages_in_one_step(call))
         how = "_fixed";
     else if (space_reduces(call->operation) &&
-             !served_by_engine(run.where, call->dtype,
+             !served_by_engine(where, call->dtype,
                                space_is_premul(call->op_level) ? TUTTI_PREMUL_SUM : call->op))
         how = "_core";
     if (part->is_collective)
@@ -249,7 +266,7 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
         snprintf(
             operation, sizeof operation, "%s",
             served_message(run.hosts, !strcmp(record->operation, "send"), run.rank, record->peer));
-    objection = served_objection(&run.table, run.where, run.size, operation,
+    objection = served_objection(&run.table, where, run.size, operation,
                                  uneven ? record->count * call->element : record->bytes,
                                  slot_registered(slot), record, words, sizeof words);
     if (objection)

@@ -131,9 +131,10 @@ static void make_variables(const struct start *start, struct variables *variable
         SAY("TUTTI_TEST_AGAIN=STANDIN_CUDA_SEED=%d test_conformance --filter conformance/%s",
             seed_of_delays(start), start->test);
         SAY("STANDIN_CUDA_SEED=%d", seed_of_delays(start));
-        SAY("STANDIN_CUDA_DEVICES=2");
-        SAY("TUTTI_TEST_DEVICES=1");
+        SAY("STANDIN_CUDA_DEVICES=%d", start->place->devices == DEVICES_ALIKE ? MEMBERS_MAX : 2);
+        SAY("TUTTI_TEST_DEVICES=%d", (int)start->place->devices);
         SAY("TUTTI_CUDA=%s", TUTTI_STANDIN_CUDA);
+        SAY("TUTTI_NCCL=%s", TUTTI_STANDIN_NCCL);
     } else {
         SAY("TUTTI_TEST_AGAIN=test_conformance --filter conformance/%s", start->test);
     }
@@ -393,6 +394,7 @@ Test(conformance, calls_with_gpu_tensors_give_what_a_serial_program_does)
         run_on_gpus(engine, gpus_##name, "calls_with_gpu_tensors_over_" #name "*");                \
     }
 
+ON_GPUS_OVER(nccl, NULL)
 ON_GPUS_OVER(shm, NULL)
 ON_GPUS_OVER(tcp, NULL)
 ON_GPUS_OVER(gloo, "gloo")
