@@ -256,8 +256,8 @@ static void add_absent(const tutti_known_plugin *known, void *user)
     probed->name = g_strdup(known->name);
     probed->path = g_strdup("");
     probed->provides = g_strdup(known->provides);
-    probed->reason = g_strconcat(known->purpose, *known->get ? "; " : "", known->get, NULL);
-    probed->state = known->released ? "not built" : "not in this release";
+    probed->reason = g_strconcat(known->purpose, "; ", known->get, NULL);
+    probed->state = "not built";
     g_ptr_array_add(user, probed);
 }
 

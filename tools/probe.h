@@ -13,9 +13,8 @@ struct probed {
     char *name, *path, *version, *license;
     char *reason; /* "" when ready */
     char *provides;
-    char *finds; /* the driver and its devices, a line each; "": it drives none */
-    const char
-        *state; /* "ready", "not built", "library missing", "refused", "not in this release" */
+    char *finds;       /* the driver and its devices, a line each; "": it drives none */
+    const char *state; /* "ready", "not built", "library missing", "refused" */
     unsigned abi_major, abi_minor;
     gboolean ready, lacks_library;
     GVariant *options;                       /* of probed_option; NULL: it has not told */

@@ -62,9 +62,8 @@ typedef struct tutti_known_plugin {
     const char *provides;  /* "transport", "wrapper", "transport, collectives" */
     const char *purpose;   /* in a few words */
     const char *libraries; /* shared libraries of others that it needs; "": none */
-    const char *get;     /* what to do if it is missing: "apt-get install …"; "": nothing helps */
-    const char *install; /* what to do if its libraries are missing; "": it needs none */
-    int32_t released;    /* 1: part of this release; 0: a name that is kept for it */
+    const char *get;       /* what to do if it is missing: "apt-get install …" */
+    const char *install;   /* what to do if its libraries are missing; "": it needs none */
 } tutti_known_plugin;
 
 /** Called for each known plugin; the strings are static. */

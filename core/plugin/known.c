@@ -17,27 +17,27 @@ const char known_auto_local[] = "shm", known_auto_remote[] = "tcp";
 const char known_auto_fabric[] = "ucx";
 
 static const tutti_known_plugin plugins[] = {
-    {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, "", 1},
-    {"tcp", "transport", "TCP between all hosts", "", REINSTALL, "", 1},
+    {"shm", "transport", "memory that the ranks of one host share", "", REINSTALL, ""},
+    {"tcp", "transport", "TCP between all hosts", "", REINSTALL, ""},
     {"gloo", "transport, collectives", "Gloo's messages and collectives", "libgloo.so.0",
-     "apt-get install libgloo-dev g++, then " BUILD, "apt-get install libgloo0", 1},
+     "apt-get install libgloo-dev g++, then " BUILD, "apt-get install libgloo0"},
     {"mpi", "transport, collectives, bootstrap", "Open MPI, MPICH or an MPI with the standard ABI",
      "libmpi.so.40, libmpich.so.12 or libmpi_abi.so.1",
      "apt-get install libopenmpi-dev openmpi-bin (or libmpich-dev mpich), then build and install "
      "tutti again",
-     "apt-get install openmpi-bin (or mpich)", 1},
+     "apt-get install openmpi-bin (or mpich)"},
     {"cuda", "device", "tensors in the memory of NVIDIA GPUs", "libcuda.so.1", REINSTALL,
-     "install NVIDIA's driver; in a container, start it with GPUs (docker run --gpus all)", 1},
+     "install NVIDIA's driver; in a container, start it with GPUs (docker run --gpus all)"},
     {"ucx", "transport", "UCX: InfiniBand, RoCE and shared memory", "libucp.so.0",
      "apt-get install libucx-dev, then " BUILD,
-     "apt-get install libucx0, or set TUTTI_UCX to a libucp.so.0", 1},
+     "apt-get install libucx0, or set TUTTI_UCX to a libucp.so.0"},
     {"ucc", "collectives", "UCC's collectives, over UCX", "libucc.so.1", REINSTALL,
-     "set TUTTI_UCC to the path of a libucc.so.1, built as docs/engines.md says", 1},
+     "set TUTTI_UCC to the path of a libucc.so.1, built as docs/engines.md says"},
     {"nccl", "collectives", "NCCL between NVIDIA GPUs", "libnccl.so.2", REINSTALL,
-     "pip install nvidia-nccl-cu12, or set TUTTI_NCCL to a libnccl.so.2", 1},
-    {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, "", 1},
-    {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", BUILD, "", 1},
-    {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, "", 1},
+     "pip install nvidia-nccl-cu12, or set TUTTI_NCCL to a libnccl.so.2"},
+    {"check", "wrapper", "finds NaN, infinities and corrupted results", "", REINSTALL, ""},
+    {"fault", "wrapper", "delays, drops and corrupts messages, for tests", "", BUILD, ""},
+    {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, ""},
 };
 
 const tutti_known_plugin *known_plugin(const char *name)

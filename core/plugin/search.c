@@ -189,11 +189,8 @@ static void add_searched(struct text *text, const char *name, const struct strin
 /* A plugin that tutti knows and that is not here: what to do. */
 static void add_absent(struct text *text, const char *what, const tutti_known_plugin *known)
 {
-    text_add(text, "%s \"%s\" is known to tutti, but %s", what, known->name,
-             known->released ? "not installed here: " : "is not in this release");
-    if (known->released)
-        text_add(text, "%s", known->get);
-    text_add(text, "; installed: ");
+    text_add(text, "%s \"%s\" is known to tutti, but not installed here: %s; installed: ", what,
+             known->name, known->get);
 }
 
 tutti_status search_not_found(const char *what, const char *name, const struct strings *directories)
@@ -222,8 +219,7 @@ tutti_status search_not_found(const char *what, const char *name, const struct s
         text_add(&text, "; others, not opened for this: ");
         add_joined(&text, &others);
     }
-    if (!known || known->released)
-        add_searched(&text, name, directories);
+    add_searched(&text, name, directories);
     return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s", message);
 }
 

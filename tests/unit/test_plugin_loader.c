@@ -426,9 +426,8 @@ static void count_known(const tutti_known_plugin *known, void *user)
     int *count = user;
 
     ++*count;
-    cr_expect(*known->name && *known->provides && *known->purpose &&
-                  (*known->get != 0) == known->released,
-              "%s", known->name);
+    cr_expect(*known->name && *known->provides && *known->purpose && *known->get, "%s",
+              known->name);
 }
 
 Test(plugin_loader, known_plugins_are_listed_with_how_to_get_them)
