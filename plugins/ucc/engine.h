@@ -27,9 +27,10 @@ struct engine_context {
     char run_id[128];                  /* of the job whose groups use it */
     int rank, size;                    /* in it */
     struct settings settings;
-    ucci_context_h context; /* NULL: it is not made */
-    int users;              /* teams, made or being made */
-    bool is_spoilt;         /* a group over it has failed: no later one takes it */
+    ucci_context_h context;     /* NULL: it is not made */
+    struct listening listening; /* its ports */
+    int users;                  /* teams, made or being made */
+    bool is_spoilt;             /* a group over it has failed: no later one takes it */
     bool is_halted; /* UCC has an operation whose memory is the program's again: it is not moved */
 };
 

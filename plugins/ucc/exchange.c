@@ -21,9 +21,11 @@ struct request {
     ucci_status status;
 };
 
-void exchange_begin(struct exchange *exchange, const struct caller *caller, int64_t deadline_ns)
+void exchange_begin(struct exchange *exchange, const struct caller *caller, int64_t deadline_ns,
+                    struct listening *listening)
 {
-    *exchange = (struct exchange){.caller = *caller, .deadline_ns = deadline_ns};
+    *exchange =
+        (struct exchange){.caller = *caller, .deadline_ns = deadline_ns, .listening = listening};
     pthread_mutex_init(&exchange->lock, NULL);
 }
 
@@ -42,6 +44,24 @@ bool exchange_is_over(struct exchange *exchange)
     return is_over;
 }
 
+/* ---- descriptors ---- */
+
+void exchange_watch(struct exchange *exchange)
+{
+    if (!exchange->watches)
+        inherited_begin(&exchange->before);
+    exchange->watches = true;
+}
+
+void exchange_unwatch(struct exchange *exchange)
+{
+    if (exchange->watches)
+        inherited_end(&exchange->before, exchange->listening);
+    exchange->watches = false;
+}
+
+/* ---- what UCC calls ---- */
+
 /* Under the lock. */
 static ucci_status fail_with(struct exchange *exchange, tutti_status status)
 {
@@ -58,6 +78,7 @@ static ucci_status start(void *source, void *all, size_t bytes, void *info, void
     settings_take_back(); /* UCC has read the environment */
     if (!request)
         return UCCI_ERR_NO_MEMORY;
+    exchange_unwatch(exchange);
     *request = (struct request){.exchange = exchange, .all = all, .status = UCCI_INPROGRESS};
     pthread_mutex_lock(&exchange->lock);
     if (!exchange->is_over)
@@ -65,10 +86,12 @@ static ucci_status start(void *source, void *all, size_t bytes, void *info, void
                                                      &request->gather);
     const ucci_status answer = status ? fail_with(exchange, status) : UCCI_OK;
     pthread_mutex_unlock(&exchange->lock);
-    if (status)
+    if (status) {
         free(request);
-    else
+        exchange_watch(exchange);
+    } else {
         *ret_request = request;
+    }
     return answer;
 }
 
@@ -100,6 +123,8 @@ static ucci_status test(void *user)
     pthread_mutex_unlock(&exchange->lock);
     if (request->status == UCCI_INPROGRESS)
         engine_nap();
+    else
+        exchange_watch(exchange);
     return request->status;
 }
 

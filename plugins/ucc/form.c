@@ -82,7 +82,10 @@ static void *run(void *user)
     struct form *form = user;
 
     engine_lock();
+    exchange_watch(form->exchange);
     make(form);
+    exchange_unwatch(form->exchange);
+    inherited_accepted(&form->context->listening);
     pthread_mutex_lock(&form->exchange->lock);
     form->result.gather = form->exchange->status;
     form->result.is_late = form->exchange->is_late;
@@ -104,7 +107,7 @@ int form_begin(struct engine_context *context, const struct caller *caller, int 
     form->rank = rank;
     form->size = size;
     form->exchange = context->context ? &form->own : &context->exchange;
-    exchange_begin(form->exchange, caller, deadline_ns);
+    exchange_begin(form->exchange, caller, deadline_ns, &context->listening);
     form->holders = 2;
     const int error = engine_start_thread(run, form);
     if (error) {

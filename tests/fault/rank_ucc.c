@@ -18,25 +18,25 @@ static void sum_ranks(tutti_group *world)
     check_eq(sum, size * (size - 1) / 2);
 }
 
-/* The sockets that a world has brought, which may use UCC's context of an earlier one. */
+/* The sockets that a world leaves, which may use UCC's context of an earlier one. UCC's stay, and tutti's do not. */
 static void tell_of_a_world(const struct sockets *before)
 {
     tutti_group *world = NULL;
 
     require_ok(tutti_init(NULL, &world));
     sum_ranks(world);
-    const struct sockets after = sockets_inherited();
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
+    const struct sockets after = sockets_all();
     rank_value("connected", "%d", after.connected - before->connected);
     rank_value("listening", "%d", after.listening - before->listening);
     rank_value("elsewhere", "%d", after.elsewhere - before->elsewhere);
-    check_ok(tutti_barrier(world, 0, 0));
-    check_ok(tutti_group_destroy(world));
 }
 
 /* The victim alone has the variable TUTTI_TEST_SET. */
 RANK_CASE(sockets_of_a_world)
 {
-    const struct sockets before = sockets_inherited();
+    const struct sockets before = sockets_all();
     const char *set = getenv("TUTTI_TEST_SET");
 
     if (rank == victim())
@@ -47,7 +47,7 @@ RANK_CASE(sockets_of_a_world)
 /* A second world, of two hosts. */
 RANK_CASE(sockets_of_a_later_world_on_two_hosts)
 {
-    const struct sockets before = sockets_inherited();
+    const struct sockets before = sockets_all();
 
     tell_of_a_world(&before);
     require(!setenv("TUTTI_HOST", rank % 2 ? "odd" : "even", 1));
@@ -57,8 +57,22 @@ RANK_CASE(sockets_of_a_later_world_on_two_hosts)
 /* As in containers that have one network: where the system allows that, "apart". */
 RANK_CASE(sockets_of_a_world_without_common_memory)
 {
-    const struct sockets before = sockets_inherited();
+    const struct sockets before = sockets_all();
 
     rank_value("apart", "%d", !unshare(CLONE_NEWIPC));
     tell_of_a_world(&before);
+}
+
+/* The programs are started before, during and after the world. */
+RANK_CASE(programs_that_it_starts_have_no_descriptor_of_ucc)
+{
+    tutti_group *world = NULL;
+    const int before = descriptors_of_a_child();
+
+    require_ok(tutti_init(NULL, &world));
+    sum_ranks(world);
+    check_eq(descriptors_of_a_child(), before);
+    check_ok(tutti_barrier(world, 0, 0));
+    check_ok(tutti_group_destroy(world));
+    check_eq(descriptors_of_a_child(), before);
 }

@@ -147,6 +147,12 @@ UCC_TEST_OVER_ANY(transports_that_the_user_chooses_stay)
             true);
 }
 
+UCC_TEST_OVER_ANY(members_on_two_hosts_start_programs_without_its_sockets)
+{
+    fault_finish(
+        run_for_sockets(&on_two_hosts, "programs_that_it_starts_have_no_descriptor_of_ucc", NULL));
+}
+
 /* Without tcp on the others, a rank that has nothing else could not reach them. */
 UCC_TEST_OVER_ANY(transports_that_one_rank_chooses_reach_all)
 {

@@ -4,8 +4,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness/rank.h"
 
@@ -25,7 +29,7 @@ static void count(int fd, struct sockets *sockets)
         listens && (at.sin_family != AF_INET || at.sin_addr.s_addr != htonl(INADDR_LOOPBACK));
 }
 
-struct sockets sockets_inherited(void)
+static struct sockets sockets_of(bool inherited_only)
 {
     struct sockets sockets = {0};
     DIR *folder = opendir("/proc/self/fd");
@@ -34,9 +38,42 @@ struct sockets sockets_inherited(void)
     for (const struct dirent *entry; (entry = readdir(folder));) {
         const int fd = atoi(entry->d_name);
 
-        if (*entry->d_name != '.' && !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
+        if (*entry->d_name != '.' && !(inherited_only && fcntl(fd, F_GETFD) & FD_CLOEXEC))
             count(fd, &sockets);
     }
     closedir(folder);
     return sockets;
+}
+
+struct sockets sockets_inherited(void)
+{
+    return sockets_of(true);
+}
+
+struct sockets sockets_all(void)
+{
+    return sockets_of(false);
+}
+
+int descriptors_of_a_child(void)
+{
+    int ends[2], lines = 0, status;
+
+    require(!pipe2(ends, O_CLOEXEC));
+    const pid_t child = fork();
+    if (!child) {
+        if (dup2(ends[1], STDOUT_FILENO) >= 0)
+            execlp("timeout", "timeout", "10", "ls", "/proc/self/fd", (char *)NULL);
+        _exit(1);
+    }
+    require(child > 0);
+    close(ends[1]);
+    FILE *listed = fdopen(ends[0], "r");
+    require(listed != NULL);
+    for (int c; (c = fgetc(listed)) != EOF;)
+        lines += c == '\n';
+    fclose(listed);
+    require(waitpid(child, &status, 0) == child);
+    check_eq(status, 0);
+    return lines;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sockets that an engine has in a rank. */
+/* The sockets and descriptors that an engine has in a rank. */
 #pragma once
 
 struct sockets {
@@ -8,3 +8,8 @@ struct sockets {
 
 /* Those of IP that a child would inherit: none is tutti's. */
 struct sockets sockets_inherited(void);
+/* All of IP. */
+struct sockets sockets_all(void);
+
+/* How many descriptors a program has that the rank starts. */
+int descriptors_of_a_child(void);

@@ -137,6 +137,8 @@ struct ucci_team {
 
 /* Those of UCX's tcp, if the environment does not leave that out (ucc_sockets.c). Nothing is sent through them. */
 void sockets_open(struct ucci_context *context);
+/* Once the members know each other. */
+void sockets_connect(struct ucci_context *context);
 void sockets_close(struct ucci_context *context);
 
 /* The context's lock. Two threads at once where that was not granted are a misuse. */

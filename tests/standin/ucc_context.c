@@ -120,6 +120,8 @@ static ucci_status connect_members(struct ucci_context *context)
     status = gather(oob, &length, lengths, sizeof length);
     if (status == UCCI_OK)
         status = gather(oob, &own, context->addresses, sizeof own);
+    if (status == UCCI_OK)
+        sockets_connect(context);
     if (status == UCCI_OK && context->faults->third_round)
         status = gather(oob, &length, lengths, sizeof length);
     for (size_t m = 0; status == UCCI_OK && m < oob->members; m++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sockets that UCX's tcp has for a context: a listener on each interface that it may use, and connections between
- * members. Here both ends of one connection are in this process. A child inherits all of them, as from UCX.
+ * members, once these have told each other their addresses. Here both ends of one connection are in this process. A child inherits all of them, as from UCX.
  */
 #include "ucc.h"
 
@@ -48,9 +48,9 @@ static void keep(struct ucci_context *context, int fd)
         close(fd);
 }
 
-/* Both ends of a connection to a listener of this process. */
-static void connect_to(struct ucci_context *context, int listener)
+void sockets_connect(struct ucci_context *context)
 {
+    const int listener = context->socket_count ? context->sockets[0] : -1;
     struct sockaddr_storage at;
     socklen_t bytes = sizeof at;
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -86,11 +86,7 @@ void sockets_open(struct ucci_context *context)
         if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || !(one->ifa_flags & IFF_UP) ||
             !is_allowed(devices, one->ifa_name) || context->socket_count + 3 > SOCKETS_MAX)
             continue;
-        const int listener = listen_on(one->ifa_addr);
-
-        keep(context, listener);
-        if (listener >= 0 && context->socket_count == 1)
-            connect_to(context, listener);
+        keep(context, listen_on(one->ifa_addr));
     }
     freeifaddrs(all);
 }
