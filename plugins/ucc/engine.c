@@ -130,7 +130,7 @@ bool engine_is_full(void)
 static bool fits(const struct engine_context *c, const char *run_id, bool is_world, int rank,
                  int size)
 {
-    if (!c->context || c->is_spoilt)
+    if (!c->context || c->is_spoilt || c->local)
         return false;
     return is_world ? !c->users && c->rank == rank && c->size == size
                     : c->users && !strcmp(c->run_id, run_id);
@@ -146,6 +146,53 @@ struct engine_context *engine_find(const char *run_id, bool is_world, int rank, 
         return c;
     }
     return NULL;
+}
+
+static bool is_member(const struct engine_context *c, int32_t rank)
+{
+    for (int i = 0; i < c->size; i++)
+        if (c->local[i] == rank)
+            return true;
+    return false;
+}
+
+static bool has_all(const struct engine_context *c, const int32_t *members, int size)
+{
+    for (int i = 0; i < size; i++)
+        if (!is_member(c, members[i]))
+            return false;
+    return true;
+}
+
+/* The ranks are those of the same run, perhaps of another world: the members compare what each has found. */
+struct engine_context *engine_find_local(const char *run_id, const int32_t *members, int size)
+{
+    for (struct engine_context *c = contexts; c; c = c->next)
+        if (c->local && c->context && !c->is_spoilt && !strcmp(c->run_id, run_id) &&
+            has_all(c, members, size)) {
+            c->users++;
+            return c;
+        }
+    return NULL;
+}
+
+bool engine_may_add_local(void)
+{
+    int count = 0;
+
+    for (const struct engine_context *c = contexts; c; c = c->next)
+        count += c->local != NULL;
+    return count < ENGINE_LOCAL_MAX && made < ENGINE_CONTEXTS_MAX / 2;
+}
+
+bool engine_set_local(struct engine_context *c, const int32_t *members)
+{
+    const size_t bytes = (size_t)c->size * sizeof *members;
+
+    c->local = malloc(bytes);
+    if (c->local)
+        memcpy(c->local, members, bytes);
+    return c->local != NULL;
 }
 
 struct engine_context *engine_add(const struct ucc_library *ucc, const char *run_id, int rank,
@@ -193,6 +240,7 @@ void engine_drop(struct engine_context *c)
     while (*link != c)
         link = &(*link)->next;
     *link = c->next;
+    free(c->local);
     free(c);
 }
 

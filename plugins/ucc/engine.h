@@ -12,7 +12,7 @@
 #include "settings.h"
 
 /* A context has some 5 MiB of shared memory and 10 descriptors, and a process may have 1024 of these. */
-enum { ENGINE_TOKEN_BYTES = 16, ENGINE_CONTEXTS_MAX = 32 };
+enum { ENGINE_TOKEN_BYTES = 16, ENGINE_CONTEXTS_MAX = 32, ENGINE_LOCAL_MAX = 4 };
 
 /*
  * A context: the members of one world, and all groups of theirs. It is never destroyed, which UCC does together with
@@ -25,6 +25,7 @@ struct engine_context {
     struct exchange exchange;          /* of the group that made it */
     uint8_t token[ENGINE_TOKEN_BYTES]; /* that group's */
     char run_id[128];                  /* of the job whose groups use it */
+    int32_t *local;                    /* [size] ranks in the world; NULL: not local */
     int rank, size;                    /* in it */
     struct settings settings;
     ucci_context_h context;     /* NULL: it is not made */
@@ -46,6 +47,16 @@ struct engine_context *engine_find(const char *run_id, bool is_world, int rank, 
 struct engine_context *engine_add(const struct ucc_library *ucc, const char *run_id, int rank,
                                   int size, const uint8_t token[ENGINE_TOKEN_BYTES],
                                   const struct settings *settings);
+/*
+ * Local contexts: without UCX's tcp, for groups whose members share memory, in a world whose members do not all. A
+ * group takes the one that was made for its members, or for more.
+ */
+struct engine_context *engine_find_local(const char *run_id, const int32_t *members, int size);
+/* Whether the process may have one more. Under the lock, both. */
+bool engine_may_add_local(void);
+/* Makes a new context a local one. False: no memory. */
+bool engine_set_local(struct engine_context *context, const int32_t *members);
+
 /* Whether the process has made so many contexts that it gets no further one. Under the lock. */
 bool engine_is_full(void);
 /* Makes UCC's context, which waits for all members. Only on a thread of the plugin, under the lock. */

@@ -9,6 +9,9 @@
  * a process whose memory it cannot map. Those are on one host by the core's layout, and in the same namespaces that
  * UCX's shared memory depends on: containers may have one network and one user, and yet memory of their own.
  *
+ * A further context of members on one host has memory of System V (sysv) in place of 4.3 MiB of /dev/shm (posix), where
+ * Docker has room for the world's contexts and not for more.
+ *
  * Between hosts UCX's tcp listens on every interface that it may use. So it gets the interface of the route to the
  * rendezvous alone, and all devices without sockets.
  */
@@ -25,7 +28,8 @@
 
 enum { DEVICES_BYTES = 1024 };
 
-static char without_cma[] = "UCC_UCX_TLS=^cma", without_tcp[] = "UCC_UCX_TLS=^cma,tcp";
+static char without_cma[] = "UCC_UCX_TLS=^cma", without_tcp[] = "UCC_UCX_TLS=^cma,tcp",
+            without_posix[] = "UCC_UCX_TLS=^cma,tcp,posix";
 
 static struct environment environment;
 static char *lent[2];
@@ -107,7 +111,9 @@ void settings_lend(const struct settings *settings)
     size_t count = 0;
 
     if (!user_chooses_transports())
-        lent[count++] = settings->on_one_host ? without_tcp : without_cma;
+        lent[count++] = settings->is_further    ? without_posix
+                        : settings->on_one_host ? without_tcp
+                                                : without_cma;
     if (settings->devices)
         lent[count++] = settings->devices;
     has_lent = count && environment_lend_these(&environment, lent, count);

@@ -12,6 +12,7 @@ enum { SETTINGS_KEY_BYTES = 24 };
 /* Of one context. */
 struct settings {
     bool on_one_host; /* every member can map the memory of every other */
+    bool is_further;  /* the process has one with more members: /dev/shm may have no room */
     char *devices; /* "UCC_UCX_NET_DEVICES=…", valid for ever; NULL: UCX chooses, or the user */
 };
 

@@ -5,7 +5,8 @@
  * The members of a world make one context of UCC, and later groups of theirs make teams in it. Which context that
  * is, members tell each other in their addresses: where one of them has another, or none, the group makes one
  * of its own. So it does where that context's members are all on one host, and the group's are not any more, as
- * TUTTI_HOST may say for a later world: such a context has no way between hosts.
+ * TUTTI_HOST may say for a later world: such a context has no way between hosts. The other way round, members of one
+ * host in a world of several get a local context, which is faster, as far as all have room for one.
  *
  * UCC never notices that a member is missing, and takes no operation back. The core finds dead members, ends waits
  * by its deadlines and keeps the memory until the team is closed. What UCC may come back to then stays allocated;
@@ -27,7 +28,9 @@
 enum {
     TOKEN_AT = 4 + 4,
     KEY_AT = TOKEN_AT + ENGINE_TOKEN_BYTES,
-    ADDRESS_BYTES = KEY_AT + SETTINGS_KEY_BYTES,
+    LOCAL_AT = KEY_AT + SETTINGS_KEY_BYTES,
+    ROOM_AT = LOCAL_AT + ENGINE_TOKEN_BYTES,
+    ADDRESS_BYTES = ROOM_AT + 1,
     POLLS_AT_START = 32,    /* short operations are complete then; costs 3 µs if not */
     POLLS = 8,              /* between two looks of the core */
     STOPPED_NS = 100000000, /* between two looks: this process was stopped, or had no CPU */
@@ -38,10 +41,13 @@ struct tutti_team {
     struct caller caller;
     const struct ucc_library *ucc;
     struct engine_context *context; /* NULL: a team of one, or not formed */
+    struct engine_context *local;   /* until the team is formed: to take instead; NULL: none */
     struct form *form;
     char run_id[128], bind_address[64];
     uint8_t token[ENGINE_TOKEN_BYTES];
     int rank, size;
+    const int32_t *world_ranks; /* [size] */
+    bool is_world;
     bool on_one_host; /* all members, by the core's layout */
     int64_t deadline_ns;
     ucci_team_h team;      /* NULL: not made */
@@ -118,6 +124,8 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .ucc = ucc,
                          .rank = options->rank,
                          .size = options->size,
+                         .world_ranks = options->world_ranks,
+                         .is_world = options->is_world,
                          .on_one_host = are_on_one_host(options),
                          .deadline_ns = options->deadline_ns,
                          .counts = host->allocate(host_self, each),
@@ -135,7 +143,9 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
              options->bind_address ? options->bind_address : "");
     if (options->size > 1) {
         engine_lock();
-        team->context = engine_find(team->run_id, options->is_world, team->rank, team->size);
+        team->context = engine_find(team->run_id, team->is_world, team->rank, team->size);
+        if (!team->is_world && team->on_one_host)
+            team->local = engine_find_local(team->run_id, team->world_ranks, team->size);
         engine_unlock();
     }
     *ret_team = team;
@@ -153,7 +163,14 @@ static uint32_t get_number(const uint8_t *from)
     return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
 }
 
-/* UCC's version, the context that the member would use, zeros if it has none, and with whom it shares memory. */
+static void put_token(uint8_t *to, const struct engine_context *context)
+{
+    if (context)
+        memcpy(to, context->token, ENGINE_TOKEN_BYTES);
+}
+
+/* UCC's version, the context that the member would use, zeros if it has none, with whom it shares memory, the same of
+ * local contexts, and whether it has room for one. */
 static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
                                  uint64_t *ret_bytes)
 {
@@ -164,9 +181,12 @@ static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t c
     memset(to, 0, ADDRESS_BYTES);
     put_number(to, team->ucc->major);
     put_number(to + 4, team->ucc->minor);
-    if (team->context)
-        memcpy(to + TOKEN_AT, team->context->token, ENGINE_TOKEN_BYTES);
+    put_token(to + TOKEN_AT, team->context);
     settings_key(to + KEY_AT);
+    put_token(to + LOCAL_AT, team->local);
+    engine_lock();
+    to[ROOM_AT] = engine_may_add_local();
+    engine_unlock();
     *ret_bytes = ADDRESS_BYTES;
     return TUTTI_OK;
 }
@@ -203,46 +223,75 @@ static bool share_memory(const tutti_team *team, const void *const *addresses)
     return team->on_one_host;
 }
 
-/* Whether all members have the same context, and it has ways between them. The same on all. */
-static bool share_context(const tutti_team *team, const void *const *addresses, bool on_one_host)
+/* Whether all members say the same. */
+static bool agree(const tutti_team *team, const void *const *addresses, size_t at, size_t bytes)
 {
-    const uint8_t *first = addresses[0];
-
-    for (int r = 0; r < team->size; r++)
-        if (memcmp(first + TOKEN_AT, (const uint8_t *)addresses[r] + TOKEN_AT,
-                   ENGINE_TOKEN_BYTES) != 0)
+    for (int r = 1; r < team->size; r++)
+        if (memcmp((const uint8_t *)addresses[0] + at, (const uint8_t *)addresses[r] + at, bytes) !=
+            0)
             return false;
-    return team->context && (on_one_host || !team->context->settings.on_one_host);
+    return true;
+}
+
+/* Where the group's operations go. The same on all members, from what all have told. */
+enum place { A_CONTEXT_OF_ITS_OWN, THE_CONTEXT, THE_LOCAL_ONE, A_LOCAL_ONE };
+
+static enum place choose(const tutti_team *team, const void *const *addresses, bool on_one_host)
+{
+    const struct engine_context *context = team->context;
+
+    if (!context || !agree(team, addresses, TOKEN_AT, ENGINE_TOKEN_BYTES) ||
+        (context->settings.on_one_host && !on_one_host))
+        return A_CONTEXT_OF_ITS_OWN;
+    if (team->is_world || !on_one_host || context->settings.on_one_host)
+        return THE_CONTEXT;
+    if (team->local && agree(team, addresses, LOCAL_AT, ENGINE_TOKEN_BYTES))
+        return THE_LOCAL_ONE;
+    const bool have_room = ((const uint8_t *)addresses[0])[ROOM_AT];
+    return have_room && agree(team, addresses, ROOM_AT, 1) ? A_LOCAL_ONE : THE_CONTEXT;
+}
+
+static void drop(struct engine_context **context)
+{
+    if (*context)
+        engine_drop(*context);
+    *context = NULL;
 }
 
 /* Under the engine's lock. */
-static tutti_status add_context(tutti_team *team, bool on_one_host)
+static tutti_status add_context(tutti_team *team, bool on_one_host, bool is_local)
 {
-    if (team->context) {
-        engine_drop(team->context);
-        team->context = NULL;
-    }
+    drop(&team->context);
     if (engine_is_full())
         return fail(&team->caller, TUTTI_ERR_PLUGIN, 0,
                     "this process has made %d contexts of UCC, which cannot be freed, and makes no "
                     "more; each group that failed has taken one, and so has each world of other "
                     "members. Start a new process, or use another backend",
                     ENGINE_CONTEXTS_MAX);
-    const struct settings settings =
-        settings_choose(&team->caller, on_one_host, team->bind_address);
+    struct settings settings = settings_choose(&team->caller, on_one_host, team->bind_address);
+    settings.is_further = is_local;
     team->context =
         engine_add(team->ucc, team->run_id, team->rank, team->size, team->token, &settings);
-    return team->context ? TUTTI_OK
-                         : fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a context");
+    if (!team->context || (is_local && !engine_set_local(team->context, team->world_ranks)))
+        return fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a context");
+    return TUTTI_OK;
 }
 
 /* Under the engine's lock. */
-static tutti_status begin_form(tutti_team *team, bool shares, bool on_one_host)
+static tutti_status begin_form(tutti_team *team, enum place place, bool on_one_host)
 {
-    tutti_status status = shares ? TUTTI_OK : add_context(team, on_one_host);
+    tutti_status status = TUTTI_OK;
 
+    if (place == A_CONTEXT_OF_ITS_OWN || place == A_LOCAL_ONE)
+        status = add_context(team, on_one_host, place == A_LOCAL_ONE);
     if (status)
         return status;
+    if (place == THE_LOCAL_ONE) {
+        drop(&team->context);
+        team->context = team->local;
+        team->local = NULL;
+    }
+    drop(&team->local);
     const int error = form_begin(team->context, &team->caller, team->rank, team->size,
                                  team->deadline_ns, &team->form);
     return error ? fail(&team->caller, TUTTI_ERR_SYSTEM, error, "cannot start a thread") : TUTTI_OK;
@@ -256,9 +305,9 @@ static tutti_status team_form(tutti_team *team, const void *const *addresses, co
     if (status)
         return status;
     const bool on_one_host = share_memory(team, addresses);
-    const bool shares = share_context(team, addresses, on_one_host);
+    const enum place place = choose(team, addresses, on_one_host);
     engine_lock();
-    status = begin_form(team, shares, on_one_host);
+    status = begin_form(team, place, on_one_host);
     engine_unlock();
     return status;
 }
@@ -416,8 +465,9 @@ static void team_close(tutti_team *team)
         team->context->is_halted = true;
     if (team->form)
         form_end(team->form, team->aborted || team->request);
-    if (team->context && !team->form)
-        engine_drop(team->context);
+    if (!team->form)
+        drop(&team->context);
+    drop(&team->local);
     engine_unlock();
     log_leave(&team->caller);
     team_free(team);

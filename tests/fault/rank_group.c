@@ -318,6 +318,54 @@ static int descriptors(void)
     return count;
 }
 
+/* ---- groups of one host, in a world of several ------------------------------------------------ */
+
+static void make_of(tutti_group *world, const int32_t *ranks, int count, tutti_group **ret_group)
+{
+    require_ok(tutti_group_new(world, ranks, count, NULL, ret_group));
+}
+
+/* Ranks 0 and 1 are on one host, 2 and 3 on another. */
+RANK_CASE(a_failed_group_of_one_host_is_destroyed)
+{
+    const int32_t *own = (const int32_t[]){0, 1, 2, 3} + rank / 2 * 2;
+    tutti_group *world = join(), *group = 0, *next = 0;
+
+    make_of(world, own, 2, &group);
+    check_ok(sum(group));
+    check_ok(sum(world));
+    if (rank < 2)
+        let_fail(group, rank);
+    check_status(tutti_group_destroy(group), rank < 2 ? TUTTI_ERR_TIMEOUT : TUTTI_OK);
+    check_ok(sum(world));
+    make_of(world, own, 2, &next);
+    check_ok(sum(next));
+    check_ok(sum(world));
+    check_ok(tutti_group_destroy(next));
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Ranks 0 to 2 are on one host. Groups of the same members, or fewer, bring no further descriptors. */
+RANK_CASE(groups_of_one_host_again_and_again)
+{
+    static const int32_t members[] = {0, 1, 2}, pair[] = {2, 0};
+    tutti_group *world = join();
+    int before = 0;
+
+    for (int i = 0; i < 8 && rank < 3; i++) {
+        const bool is_pair = i % 2;
+        tutti_group *group = 0;
+
+        make_of(world, is_pair ? pair : members, is_pair ? 2 : 3, &group);
+        check(is_pair && rank == 1 ? !group : !sum(group));
+        check_ok(group ? tutti_group_destroy(group) : TUTTI_OK);
+        before = before ? before : descriptors();
+    }
+    rank_value("descriptors", "%d", rank < 3 ? descriptors() - before : 0);
+    check_ok(sum(world));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* Worlds that fail, one after the other, until none can be made; TUTTI_TEST_ROUNDS at most. */
 RANK_CASE(worlds_fail_again_and_again)
 {

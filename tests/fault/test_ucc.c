@@ -255,6 +255,32 @@ UCC_TEST_OVER_ANY(a_destroyed_group_ends_the_world_in_words)
     fault_finish(ranks);
 }
 
+/* Its members have a context of their own. */
+UCC_TEST_OVER_ANY(a_destroyed_group_of_one_host_does_not_end_the_world)
+{
+    struct ranks *ranks =
+        fault_start(&on_two_hosts, "rank_group", "a_failed_group_of_one_host_is_destroyed", RANKS,
+                    (const char *[]){"TUTTI_TEST_VICTIM=1", NULL});
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    fault_finish(ranks);
+}
+
+UCC_TEST_OVER_ANY(groups_of_one_host_share_a_context)
+{
+    static const struct fault_way three_and_one = {
+        .name = "ucc", .backend = "ucc", .host_of = {"a", "a", "a", "b"}};
+    struct ranks *ranks = fault_start(&three_and_one, "rank_group",
+                                      "groups_of_one_host_again_and_again", RANKS, NULL);
+
+    cr_expect(ranks_wait(ranks));
+    cr_expect(ranks_passed(ranks));
+    for (int r = 0; r < RANKS; r++)
+        cr_expect_eq(number_told(ranks, r, "descriptors"), 0);
+    fault_finish(ranks);
+}
+
 /* Some 33 worlds, one after the other. */
 UCC_TEST(worlds_that_fail_leave_32_contexts_at_most_over_ucc)
 {
