@@ -14,6 +14,7 @@
 #include "about.h"
 #include "communicator.h"
 #include "operations.h"
+#include "settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct address {
     uint8_t uuid[UUID_BYTES];
     char host[HOST_BYTES]; /* NCCL_HOSTID, by which NCCL tells hosts apart; "": its own way */
     ncclUniqueId id;       /* of rank 0 */
+    struct settings settings;
 };
 
 struct tutti_team {
@@ -43,14 +45,6 @@ struct tutti_team {
     tutti_device_reduction average;
     void *stream;
 };
-
-/* A variable of NCCL's own; "": it is not set. */
-static const char *variable(const char *name)
-{
-    const char *value = secure_getenv(name);
-
-    return value ? value : "";
-}
 
 /* ---- words ---- */
 
@@ -129,7 +123,7 @@ static tutti_status check_options(const struct caller *c, const tutti_team_optio
         return fail(c, TUTTI_ERR_PLUGIN, 0,
                     "the plugin that drives the device is older than this one, and cannot make "
                     "it current: install both from one version of tutti");
-    if (!strcmp(variable("NCCL_COMM_BLOCKING"), "1")) /* it comes before what we ask for */
+    if (!strcmp(setting("NCCL_COMM_BLOCKING"), "1")) /* it comes before what we ask for */
         return fail(c, TUTTI_ERR_UNSUPPORTED, 0,
                     "NCCL_COMM_BLOCKING=1 makes the functions of NCCL wait for all members, "
                     "without a deadline: unset it");
@@ -157,8 +151,9 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .rank = options->rank,
                          .size = options->size,
                          .own.code = nccl->code};
+    settings_read(&team->own.settings);
     memcpy(team->own.uuid, options->device_uuid, UUID_BYTES);
-    snprintf(team->own.host, sizeof team->own.host, "%s", variable("NCCL_HOSTID"));
+    snprintf(team->own.host, sizeof team->own.host, "%s", setting("NCCL_HOSTID"));
     const ncclResult_t result =
         team->rank == 0 ? nccl->ncclGetUniqueId(&team->own.id) : ncclSuccess;
     if (result) {
@@ -183,7 +178,7 @@ static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t c
 /* NCCL 2.30 has a variable for that; earlier ones take two members for such of two hosts, if these say so. */
 static bool may_share(const struct address *one, const struct address *other)
 {
-    return (one->code >= 23000 && !strcmp(variable("NCCL_MULTI_RANK_GPU_ENABLE"), "1")) ||
+    return (one->code >= 23000 && !strcmp(setting("NCCL_MULTI_RANK_GPU_ENABLE"), "1")) ||
            strncmp(one->host, other->host, HOST_BYTES) != 0;
 }
 
@@ -204,6 +199,20 @@ static tutti_status check_devices(const tutti_team *team, const void *const *add
     return TUTTI_OK;
 }
 
+/* All compare with rank 0, so that all say the same. */
+static tutti_status check_settings(const tutti_team *team, const void *const *addresses)
+{
+    const struct address *first = addresses[0];
+    tutti_status status = TUTTI_OK;
+
+    for (int r = 1; r < team->size && !status; r++) {
+        const struct address *theirs = addresses[r];
+
+        status = settings_compare(&team->caller, 0, &first->settings, r, &theirs->settings);
+    }
+    return status;
+}
+
 static tutti_status check_addresses(const tutti_team *team, const void *const *addresses,
                                     const uint64_t *bytes)
 {
@@ -220,7 +229,8 @@ static tutti_status check_addresses(const tutti_team *team, const void *const *a
                         "other: install the same on all hosts, or set TUTTI_NCCL",
                         team->rank, team->own.code, r, theirs->code);
     }
-    return check_devices(team, addresses);
+    const tutti_status status = check_settings(team, addresses);
+    return status ? status : check_devices(team, addresses);
 }
 
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)

@@ -360,6 +360,18 @@ RANK_CASE(another_patch_of_nccl_is_named_by_all)
     check_contains(tutti_last_error(), "NCCL 2.28.7");
 }
 
+RANK_CASE(settings_of_nccl_that_differ_are_named_by_all)
+{
+    tutti_group *world;
+
+    setenv("NCCL_BUFFSIZE", "1048576", 1);
+    if (rank == 1)
+        setenv("NCCL_ALGO", "allreduce:tree", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
+    check_contains(tutti_last_error(),
+                   "rank 0 has no NCCL_ALGO and rank 1 has NCCL_ALGO=allreduce:tree");
+}
+
 /* Rank 1 never joins its communicator. */
 RANK_CASE(a_rank_that_never_joins_is_waited_for_until_the_deadline)
 {

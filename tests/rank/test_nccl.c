@@ -72,6 +72,7 @@ CASE(two_ranks_with_one_gpu_are_named, 2)
 CASE(a_rank_without_nccl_is_named_by_all, 3)
 CASE(a_rank_with_blocking_functions_of_nccl_is_named_by_all, 3)
 CASE(another_patch_of_nccl_is_named_by_all, 3)
+CASE(settings_of_nccl_that_differ_are_named_by_all, 3)
 
 /* A fault of rank 1 alone. */
 static struct ranks *start_with(const char *name, const char *fault)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * By these each member of NCCL decides by itself which algorithm a call takes, or how long its pieces and buffers are.
+ * NCCL compares none of them. Where they differ its kernels wait for ever, or a message is "receiving 524288 bytes
+ * instead of 65536". Its files nccl.conf may set them, too; those are not read here.
+ */
+#include "settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {"NCCL_ALGO",
+                                    "NCCL_PROTO",
+                                    "NCCL_BUFFSIZE",
+                                    "NCCL_LL_BUFFSIZE",
+                                    "NCCL_LL128_BUFFSIZE",
+                                    "NCCL_NTHREADS",
+                                    "NCCL_LL128_NTHREADS",
+                                    "NCCL_THREAD_THRESHOLDS",
+                                    "NCCL_NET_OVERHEAD",
+                                    "NCCL_CHUNK_SIZE",
+                                    "NCCL_P2P_NET_CHUNKSIZE",
+                                    "NCCL_P2P_PCI_CHUNKSIZE",
+                                    "NCCL_P2P_NVL_CHUNKSIZE",
+                                    "NCCL_P2P_LL_THRESHOLD",
+                                    "NCCL_PAT_ENABLE",
+                                    "NCCL_TUNER_PLUGIN"};
+
+enum { NAMES = sizeof names / sizeof names[0] };
+
+_Static_assert((int)NAMES == (int)SETTINGS_MAX, "each has a place");
+
+const char *setting(const char *variable)
+{
+    const char *value = secure_getenv(variable);
+
+    return value ? value : "";
+}
+
+void settings_read(struct settings *ret_settings)
+{
+    for (int i = 0; i < NAMES; i++)
+        (void)snprintf(ret_settings->values[i], SETTING_BYTES, "%s", setting(names[i]));
+}
+
+/* "NCCL_ALGO=Ring", or "no NCCL_ALGO". */
+static void describe(const char *name, const char *value, char *ret_words, size_t size)
+{
+    (void)snprintf(ret_words, size, "%s%s%s%.*s", *value ? "" : "no ", name, *value ? "=" : "",
+                   SETTING_BYTES, value);
+}
+
+tutti_status settings_compare(const struct caller *caller, int rank,
+                              const struct settings *settings, int other_rank,
+                              const struct settings *others)
+{
+    for (int i = 0; i < NAMES; i++) {
+        const char *one = settings->values[i], *other = others->values[i];
+        char has[160], other_has[160];
+
+        if (!strncmp(one, other, SETTING_BYTES))
+            continue;
+        describe(names[i], one, has, sizeof has);
+        describe(names[i], other, other_has, sizeof other_has);
+        return fail(caller, TUTTI_ERR_MISMATCH, 0,
+                    "rank %d has %s and rank %d has %s, and NCCL hangs or fails where members "
+                    "differ: set it "
+                    "alike on all ranks, or on none",
+                    rank, has, other_rank, other_has);
+    }
+    return TUTTI_OK;
+}
