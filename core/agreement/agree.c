@@ -360,6 +360,7 @@ static tutti_status play_round(struct agreement *a)
         status = agree_read_decision(a);
     if (!agree_goes_on(a, status))
         return status;
+    backend_take_engine(&a->group->choice, *a->decision.provider[DEVICE_NATIVE]);
     status = join_tree(a);
     if (status)
         return agree_give_up(a, status, a->group->rank);

@@ -4,9 +4,13 @@
  * hosts, and tcp between them, or ucx where all members have devices for it; without engines; a name is that backend, and a name whose engine reaches
  * all members does whole operations, too.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <tutti/tensor.h>
+
+#include "agreement/agree_devices.h"
 #include "agreement/agree_engines.h"
 #include "agreement/agree_lead.h"
 #include "base/error.h"
@@ -52,6 +56,23 @@ static bool takes_fabric(struct agreement *a)
     return found == FABRIC_ON_ALL;
 }
 
+/* Of calls with tensors on devices. What is missing is told once, as it is the same for each group. */
+static void take_engine_for_devices(struct agreement *a, struct decision *d)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    char why[ENGINES_WORDS_MAX];
+    const enum devices_engine found = devices_find_engine(a->lead->members, a->group->size, why);
+
+    if (a->lead->refused[DEVICE_NATIVE] || found == DEVICES_NOWHERE)
+        return;
+    if (found == DEVICES_JOIN)
+        memcpy(d->provider[DEVICE_NATIVE], a->choice->auto_engine, sizeof a->choice->auto_engine);
+    else if (!atomic_flag_test_and_set(&told))
+        log_line(LOG_WARN, 0,
+                 "group %s: tensors on devices go through pinned host memory, and not by %s: %s",
+                 a->group->name, known_auto_engine(TUTTI_DEVICE_CUDA), why);
+}
+
 static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)
 {
     struct leading *lead = a->lead;
@@ -63,6 +84,7 @@ static tutti_status choose_auto(struct agreement *a, struct decision *d, int *re
         log_line(LOG_WARN, 0, "group %s: going on without %s: rank %d: %s", a->group->name,
                  known_auto_local, without, lead->members[without].offer.reasons[LOCAL]);
     }
+    take_engine_for_devices(a, d);
     bool local = shared && !lead->refused[LOCAL];
     bool remote = lead->hosts > 1 || !local;
     const bool fabric = lead->hosts > 1 && takes_fabric(a);

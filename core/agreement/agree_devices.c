@@ -16,6 +16,14 @@
 
 enum { TOLD_MAX = 16 };
 
+void devices_consider(struct tutti_group *group)
+{
+    const bool may =
+        group->tls == ENVIRONMENT_PLAIN && !group->has_checksums && !group->ways.wrappers;
+
+    backend_consider_engine(&group->choice, may ? group->device_choice.type : 0);
+}
+
 void devices_offer(const struct tutti_group *group, struct device_offer *ret_offer)
 {
     const struct device_choice *choice = &group->device_choice;
@@ -76,6 +84,37 @@ int devices_find_shared(const struct led_member *members, int size, int *ret_low
                 return r;
             }
     return -1;
+}
+
+enum devices_engine devices_find_engine(const struct led_member *members, int size,
+                                        char ret_why[ENGINES_WORDS_MAX])
+{
+    const int other = engines_find_other(members, size, DEVICE_NATIVE);
+    int lacking = -1, named = 0, lower = 0;
+
+    *ret_why = 0;
+    for (int r = size - 1; r >= 0; r--) {
+        const struct offer *offer = &members[r].offer;
+        const bool has = *offer->engines[DEVICE_NATIVE].name;
+
+        named += has || *offer->reasons[DEVICE_NATIVE];
+        lacking = has ? lacking : r;
+    }
+    const int shared = devices_find_shared(members, size, &lower);
+    if (!named)
+        return DEVICES_NOWHERE;
+    if (lacking >= 0) {
+        const char *reason = members[lacking].offer.reasons[DEVICE_NATIVE];
+
+        snprintf(ret_why, ENGINES_WORDS_MAX, "rank %d: %.*s", lacking,
+                 TEXT_CUT(*reason ? reason : "it has named no device (TUTTI_DEVICE)", 300));
+    } else if (other >= 0) {
+        engines_tell(members, other, DEVICE_NATIVE, ret_why);
+    } else if (shared >= 0) {
+        snprintf(ret_why, ENGINES_WORDS_MAX, "ranks %d and %d share the device %s", lower, shared,
+                 members[shared].uuid);
+    }
+    return *ret_why ? DEVICES_LACK : DEVICES_JOIN;
 }
 
 /* "rank 0 cuda:0 GPU-5b8e…, rank 1 …"; how many members have one. */

@@ -3,7 +3,12 @@
  * member. */
 #pragma once
 
+#include "agreement/agree_engines.h"
 #include "agreement/agree_lead.h"
+
+/* What `auto` may take for tensors on devices: an engine, if this member has named its device, and nobody has to look at,
+ * check or encrypt what is moved. */
+void devices_consider(struct tutti_group *group);
 
 /* Describes the device of this member in its offer, if one was named: by itself, by its kind before a backend, or by a
  * tensor of the group that this one is made from. */
@@ -14,6 +19,15 @@ void devices_find(struct led_member *members, int size);
 
 /* The first member that has the device of a lower rank, or -1. */
 int devices_find_shared(const struct led_member *members, int size, int *ret_lower);
+
+/* Whether `auto` has an engine for tensors on devices. */
+enum devices_engine {
+    DEVICES_NOWHERE, /* nobody has named a device */
+    DEVICES_LACK,    /* `ret_why` says what, on which member */
+    DEVICES_JOIN
+};
+enum devices_engine devices_find_engine(const struct led_member *members, int size,
+                                        char ret_why[ENGINES_WORDS_MAX]);
 
 /* Logs who has which. */
 void devices_tell(const struct agreement *a);

@@ -469,7 +469,8 @@ static bool all_have(const struct agreement *a, enum report_phase phase)
     return true;
 }
 
-/* Takes a report of failure: `auto` goes on without its local provider or ucx, anything else aborts. */
+/* Takes a report of failure: `auto` goes on without its local provider, ucx or an engine for devices, anything else
+ * aborts. */
 static tutti_status take_failure(struct agreement *a, const struct report *report)
 {
     char message[AGREE_MESSAGE_MAX], rank[32] = ""; /* a loss names its rank itself */
@@ -479,6 +480,15 @@ static tutti_status take_failure(struct agreement *a, const struct report *repor
         a->lead->refused[BACKEND_MORE] = true;
         log_line(LOG_WARN, 0, "group %s: going on with %s instead of %s: rank %d: %s",
                  a->group->name, known_auto_remote, known_auto_fabric, report->rank,
+                 report->message);
+        return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
+    }
+    if (a->choice->is_auto && report->failed_level == DEVICE_NATIVE) {
+        a->lead->refused[DEVICE_NATIVE] = true;
+        log_line(LOG_WARN, 0,
+                 "group %s: tensors on devices go through pinned host memory, and not by %s: rank "
+                 "%d: %s",
+                 a->group->name, a->decision.provider[DEVICE_NATIVE], report->rank,
                  report->message);
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
     }

@@ -59,7 +59,7 @@ static tutti_status ask_engine(const tutti_plugin *plugin, struct engine_offer *
     return TUTTI_OK;
 }
 
-/* Whether the plugin is there, and what it drives. */
+/* Whether the plugin is there, and what it drives. `settings` NULL: nothing is compared, since `auto` may do without. */
 static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_engine,
                                    struct text *settings)
 {
@@ -68,7 +68,7 @@ static tutti_status look_at_plugin(const char *name, struct engine_offer *ret_en
 
     if (!status)
         status = plugin_check_options(name);
-    if (!status)
+    if (!status && settings)
         plugin_settings(plugin, settings);
     return status ? status : ask_engine(plugin, ret_engine);
 }
@@ -94,8 +94,11 @@ static tutti_status look_at_fabric(const struct agreement *a, const char *name,
 static tutti_status look_at(const struct agreement *a, int level, const char *name,
                             struct engine_offer *ret_engine, struct text *settings)
 {
-    return a->choice->is_auto && level == BACKEND_MORE ? look_at_fabric(a, name, ret_engine)
-                                                       : look_at_plugin(name, ret_engine, settings);
+    const bool is_auto = a->choice->is_auto;
+
+    if (is_auto && level == BACKEND_MORE)
+        return look_at_fabric(a, name, ret_engine);
+    return look_at_plugin(name, ret_engine, is_auto && level == DEVICE_NATIVE ? NULL : settings);
 }
 
 tutti_status agree_offer(struct agreement *a, const char *choice_words)
@@ -107,6 +110,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     char key[AGREE_KEY_MAX];
     struct text settings;
 
+    devices_consider(a->group);
     backend_candidates(a->choice, names);
     if (getrandom(&offer->nonce, sizeof offer->nonce, 0) != sizeof offer->nonce)
         return error_set_errno(TUTTI_ERR_SYSTEM, errno, "no random numbers");

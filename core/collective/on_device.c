@@ -36,7 +36,7 @@ static tutti_status device_of_group(struct tutti_group *group, int32_t type,
     const tutti_status status =
         group_open_device(group, type, group->origin.local_rank, ret_device);
 
-    if (!status && is_first && group->choice.device_is_auto)
+    if (!status && is_first && group->choice.device_is_auto && !*group->choice.auto_engine)
         warn_of_way(group, *ret_device);
     return status;
 }

@@ -199,7 +199,7 @@ static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32
     struct tutti_group *group;
 
     tutti_status status =
-        options->backend ? backend_parse("backend", options->backend, &choice) : TUTTI_OK;
+        options->backend ? backend_resolve(options->backend, &choice) : TUTTI_OK;
     if (!status)
         status =
             group_create(parent->context, options->name ? options->name : "group",

@@ -279,12 +279,48 @@ static const char *name_for_devices(const struct backend_choice *choice)
                : "";
 }
 
-/* The rule stays, so that these calls have a route of their own, which leads as that of the others does. */
+/* One rule, so that calls with tensors on devices have a route of their own, which leads as that of the others does. */
+static void add_rule_for_devices(struct backend_choice *choice)
+{
+    struct backend_rule *rule = &choice->rules[0];
+
+    *rule = (struct backend_rule){
+        .most = UINT64_MAX, .on_device = true, .way = {BACKEND_LOCAL, BACKEND_REMOTE}};
+    snprintf(rule->words, sizeof rule->words, "%s:%s", known_device_name(choice->device_type),
+             choice->device_engine);
+    choice->rule_count = 1;
+    choice->by_device = true;
+}
+
+void backend_consider_engine(struct backend_choice *choice, int32_t device_type)
+{
+    backend_take_engine(choice, false);
+    *choice->auto_engine = 0;
+    if (!choice->is_auto || !choice->device_is_auto || choice->rule_count ||
+        (choice->device_type && choice->device_type != device_type))
+        return;
+    snprintf(choice->auto_engine, sizeof choice->auto_engine, "%s", known_auto_engine(device_type));
+    choice->device_type = *choice->auto_engine ? device_type : choice->device_type;
+}
+
+void backend_take_engine(struct backend_choice *choice, bool taken)
+{
+    if (!*choice->auto_engine)
+        return;
+    choice->device_is_auto = !taken;
+    choice->by_device = taken;
+    choice->rule_count = 0;
+    *choice->device_engine = 0;
+    if (taken) {
+        memcpy(choice->device_engine, choice->auto_engine, sizeof choice->device_engine);
+        add_rule_for_devices(choice);
+    }
+}
+
 void backend_find_device_engine(struct backend_choice *choice)
 {
     const char *name = name_for_devices(choice);
     const int32_t type = *name ? type_of_engine(name) : 0;
-    struct backend_rule *rule = &choice->rules[0];
 
     if (!type || (choice->device_type && choice->device_type != type))
         return;
@@ -292,16 +328,12 @@ void backend_find_device_engine(struct backend_choice *choice)
     choice->device_type = type;
     choice->device_is_auto = false;
     if (!choice->by_device) {
-        *rule = (struct backend_rule){.most = UINT64_MAX, .on_device = true};
-        snprintf(rule->words, sizeof rule->words, "%s:%s", known_device_name(type),
-                 choice->device_engine);
         snprintf(choice->local, sizeof choice->local, "%s", known_auto_local);
         snprintf(choice->remote, sizeof choice->remote, "%s", known_auto_remote);
-        choice->rule_count = 1;
-        choice->by_device = true;
+        add_rule_for_devices(choice);
     }
     memset(choice->more, 0, sizeof choice->more);
-    rule->way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
+    choice->rules[0].way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
 }
 
 static tutti_status resolve(const char *option, struct backend_choice *ret_choice)
@@ -355,5 +387,6 @@ void backend_candidates(const struct backend_choice *choice,
     if (choice->is_auto)
         ret_names[BACKEND_MORE] = known_auto_fabric;
     ret_names[BACKEND_NAMES_MAX] = engine ? choice->local : "";
-    ret_names[BACKEND_NAMES_MAX + 1] = choice->device_engine;
+    ret_names[BACKEND_NAMES_MAX + 1] =
+        *choice->device_engine ? choice->device_engine : choice->auto_engine;
 }

@@ -60,6 +60,7 @@ struct backend_choice {
     bool by_device; /* calls with tensors on devices go another way: fields have CALL_ON_DEVICE */
     int32_t device_type; /* the kind of devices that was named, TUTTI_DEVICE_…; 0: none */
     char device_engine[PLUGIN_NAME_MAX + 1]; /* that takes tensors where they are; "": none */
+    char auto_engine[PLUGIN_NAME_MAX + 1];   /* which `auto` may take for that; "": none */
     char local[PLUGIN_NAME_MAX + 1];
     char remote[PLUGIN_NAME_MAX + 1];                                 /* may be equal to `local` */
     char more[BACKEND_NAMES_MAX - BACKEND_MORE][PLUGIN_NAME_MAX + 1]; /* "": there is none */
@@ -76,6 +77,12 @@ tutti_status backend_parse(const char *source, const char *words,
  * leaves to the core goes as calls with tensors in host memory do, which is auto where nothing else is named.
  */
 void backend_find_device_engine(struct backend_choice *choice);
+
+/* Where the choice is auto and `device_type` is that of a device which this member has named: auto may take an engine for
+ * such devices. 0: it may not. Takes none yet. */
+void backend_consider_engine(struct backend_choice *choice, int32_t device_type);
+/* The members have agreed on that, or on none. Nothing happens where none was considered. */
+void backend_take_engine(struct backend_choice *choice, bool taken);
 
 /* `option` (backend= of the options), else TUTTI_BACKEND if it is set and not empty, else auto. */
 tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice);
@@ -121,7 +128,7 @@ bool backend_take_name(const char *text, size_t length, char ret_name[PLUGIN_NAM
 /* "" where there is none. */
 const char *backend_name(const struct backend_choice *choice, int number);
 
-/* Whose plugins are needed: the choice's names for messages, then an engine that has none, and last that of devices; ""
- * where there is none. For `auto` BACKEND_MORE is one that it may use between hosts instead. */
+/* Whose plugins are needed: the choice's names for messages, then an engine that has none, and last that of devices, or
+ * which auto may take for these; "" where there is none. For `auto` BACKEND_MORE is one that it may use between hosts instead. */
 void backend_candidates(const struct backend_choice *choice,
                         const char *ret_names[BACKEND_NAMES_MAX + 2]);

@@ -40,6 +40,11 @@ static const tutti_known_plugin plugins[] = {
     {"trace", "wrapper", "writes what each rank calls to a file", "", REINSTALL, ""},
 };
 
+const char *known_auto_engine(int32_t device_type)
+{
+    return device_type == TUTTI_DEVICE_CUDA ? "nccl" : "";
+}
+
 const tutti_known_plugin *known_plugin(const char *name)
 {
     for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)

@@ -14,6 +14,8 @@
 extern const char known_auto_local[], known_auto_remote[];
 /* The one between hosts whose members all have a device for it: tutti_transport_ops.fabric. */
 extern const char known_auto_fabric[];
+/* The engine of `auto` for tensors on devices of the type, where each member has named one of its own; "": none. */
+const char *known_auto_engine(int32_t device_type);
 
 /* NULL: a name that tutti does not know. */
 const tutti_known_plugin *known_plugin(const char *name);

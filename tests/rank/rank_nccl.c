@@ -382,6 +382,82 @@ RANK_CASE(a_rank_that_never_joins_is_waited_for_until_the_deadline)
     rank_value("words", "%s", tutti_last_error());
 }
 
+/* ---- auto ------------------------------------------------------------------------------------ */
+
+/* A world, and a group that is made from it, by which calls with tensors on the device go. */
+static void expect_auto(int rank, int size, const char *backend, const char *served_by)
+{
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *group;
+
+    setenv("TUTTI_BACKEND", "auto", 1);
+    tutti_group *world = begin(rank, size, &stream, &options);
+    check_ok(tutti_group_new(world, NULL, 0, NULL, &group));
+    make(&v, COUNT, rank);
+    for (int i = 0; i < 2; i++) {
+        tutti_group *one = i ? group : world;
+
+        check_str_eq(tutti_group_backend(one), backend);
+        fill(&v, rank);
+        check_ok(tutti_all_reduce(one, &v.tensor, TUTTI_MAX, &options, NULL));
+        check_str_eq(rank_served_by(one), served_by);
+        check_eq(element(&v, stream, COUNT - 1), size - 1);
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(group));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(auto_takes_nccl_where_each_rank_names_its_gpu)
+{
+    setenv("TUTTI_DEVICE", "cuda", 1);
+    expect_auto(rank, size, "shm+nccl", "nccl all_reduce_native");
+}
+
+RANK_CASE(auto_does_without_nccl_where_no_rank_names_a_gpu)
+{
+    unsetenv("TUTTI_DEVICE");
+    expect_auto(rank, size, "shm", "shm all_reduce_inline");
+}
+
+RANK_CASE(auto_does_without_nccl_where_a_rank_names_no_gpu)
+{
+    if (rank != 2)
+        setenv("TUTTI_DEVICE", "cuda", 1);
+    expect_auto(rank, size, "shm", "shm all_reduce_inline");
+}
+
+RANK_CASE(auto_does_without_nccl_where_a_rank_lacks_it)
+{
+    setenv("TUTTI_DEVICE", "cuda", 1);
+    if (rank == 1)
+        setenv("TUTTI_NCCL", "/nowhere/libnccl.so.2", 1);
+    expect_auto(rank, size, "shm", "shm all_reduce_inline");
+}
+
+RANK_CASE(auto_does_without_nccl_where_its_versions_differ)
+{
+    setenv("TUTTI_DEVICE", "cuda", 1);
+    if (rank == 1)
+        setenv("STANDIN_NCCL_VERSION", "22807", 1);
+    expect_auto(rank, size, "shm", "shm all_reduce_inline");
+}
+
+RANK_CASE(auto_does_without_nccl_where_ranks_share_a_gpu)
+{
+    tutti_group *world;
+
+    (void)rank;
+    (void)size;
+    setenv("TUTTI_BACKEND", "auto", 1);
+    setenv("TUTTI_DEVICE", "cuda:0", 1);
+    world = rank_init(NULL);
+    check_str_eq(tutti_group_backend(world), "shm");
+    check_ok(tutti_group_destroy(world));
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 RANK_CASE(a_rank_that_is_killed_ends_an_issued_call)

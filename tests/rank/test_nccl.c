@@ -2,6 +2,7 @@
 /* Tensors on GPUs over NCCL, on the stand-ins of both libraries. */
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <string.h>
 
 #include "harness/launch.h"
 
@@ -73,6 +74,36 @@ CASE(a_rank_without_nccl_is_named_by_all, 3)
 CASE(a_rank_with_blocking_functions_of_nccl_is_named_by_all, 3)
 CASE(another_patch_of_nccl_is_named_by_all, 3)
 CASE(settings_of_nccl_that_differ_are_named_by_all, 3)
+
+/* ---- auto ---- */
+
+CASE(auto_takes_nccl_where_each_rank_names_its_gpu, 3)
+CASE(auto_does_without_nccl_where_no_rank_names_a_gpu, 2)
+
+/* Rank 0 says once what is missing, and on which rank. */
+#define WARNS(name, words)                                                                         \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        struct ranks *ranks = ranks_start(&(struct ranks_options){                                 \
+            .program = "rank_nccl", .case_name = #name, .size = 3, .env = eight_gpus});            \
+                                                                                                   \
+        cr_assert_not_null(ranks);                                                                 \
+        cr_expect(ranks_wait(ranks));                                                              \
+        for (int r = 0; r < 3; r++) {                                                              \
+            const char *said = ranks_result(ranks, r)->err, *at = strstr(said, words);             \
+                                                                                                   \
+            cr_expect(ranks_result(ranks, r)->passed, "%d: %s", r, said);                          \
+            cr_expect(!at == (r > 0), "%d: %s", r, said);                                          \
+            cr_expect(!at || !strstr(at + 1, "pinned"), "%d: %s", r, said);                        \
+        }                                                                                          \
+        ranks_free(ranks);                                                                         \
+    }
+
+WARNS(auto_does_without_nccl_where_a_rank_names_no_gpu,
+      "not by nccl: rank 2: it has named no device")
+WARNS(auto_does_without_nccl_where_a_rank_lacks_it, "not by nccl: rank 1: ")
+WARNS(auto_does_without_nccl_where_its_versions_differ, "2.28.7")
+WARNS(auto_does_without_nccl_where_ranks_share_a_gpu, "not by nccl: ranks 0 and 1 share the device")
 
 /* A fault of rank 1 alone. */
 static struct ranks *start_with(const char *name, const char *fault)
