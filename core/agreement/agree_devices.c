@@ -98,16 +98,21 @@ enum devices_engine devices_find_engine(const struct led_member *members, int si
         const bool has = *offer->engines[DEVICE_NATIVE].name;
 
         named += has || *offer->reasons[DEVICE_NATIVE];
-        lacking = has ? lacking : r;
+        lacking = has && members[r].uuid ? lacking : r;
     }
     const int shared = devices_find_shared(members, size, &lower);
     if (!named)
         return DEVICES_NOWHERE;
     if (lacking >= 0) {
-        const char *reason = members[lacking].offer.reasons[DEVICE_NATIVE];
+        const struct offer *offer = &members[lacking].offer;
+        const char *reason = offer->reasons[DEVICE_NATIVE];
 
         snprintf(ret_why, ENGINES_WORDS_MAX, "rank %d: %.*s", lacking,
-                 TEXT_CUT(*reason ? reason : "it has named no device (TUTTI_DEVICE)", 300));
+                 TEXT_CUT(*reason ? reason
+                          : *offer->engines[DEVICE_NATIVE].name
+                              ? "its device is not known"
+                              : "it has named no device (TUTTI_DEVICE)",
+                          300));
     } else if (other >= 0) {
         engines_tell(members, other, DEVICE_NATIVE, ret_why);
     } else if (shared >= 0) {

@@ -458,6 +458,27 @@ RANK_CASE(auto_does_without_nccl_where_ranks_share_a_gpu)
     check_ok(tutti_group_destroy(world));
 }
 
+RANK_CASE(a_group_has_nccl_by_a_choice_of_its_own)
+{
+    tutti_group_options group_options = TUTTI_GROUP_OPTIONS_INIT;
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *group;
+
+    setenv("TUTTI_BACKEND", "cuda:shm", 1);
+    tutti_group *world = begin(rank, size, &stream, &options);
+    group_options.backend = "cpu:auto,cuda:nccl";
+    check_ok(tutti_group_new(world, NULL, 0, &group_options, &group));
+    check_str_eq(tutti_group_backend(group), "shm+nccl");
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(group, &v.tensor, TUTTI_MAX, &options, NULL));
+    check_str_eq(rank_served_by(group), "nccl all_reduce_native");
+    check_eq(element(&v, stream, COUNT - 1), size - 1);
+    check_ok(tutti_group_destroy(group));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 RANK_CASE(a_rank_that_is_killed_ends_an_issued_call)

@@ -79,6 +79,7 @@ CASE(settings_of_nccl_that_differ_are_named_by_all, 3)
 
 CASE(auto_takes_nccl_where_each_rank_names_its_gpu, 3)
 CASE(auto_does_without_nccl_where_no_rank_names_a_gpu, 2)
+CASE(a_group_has_nccl_by_a_choice_of_its_own, 2)
 
 /* Rank 0 says once what is missing, and on which rank. */
 #define WARNS(name, words)                                                                         \

@@ -93,6 +93,39 @@ Test(agree_devices, a_member_without_a_device_shares_none)
     expect_device(1, 0, "ab");
 }
 
+static void expect_engine(enum devices_engine expected, const char *words)
+{
+    char why[ENGINES_WORDS_MAX];
+
+    devices_find(members, MEMBERS);
+    cr_expect_eq(devices_find_engine(members, MEMBERS, why), expected, "%s", why);
+    cr_expect_not_null(strstr(why, words), "%s", why);
+    cr_expect_eq(!*why, !*words, "%s", why);
+}
+
+Test(agree_devices, auto_has_an_engine_for_devices_where_each_member_has_one_and_its_own)
+{
+    for (int r = 0; r < MEMBERS; r++) {
+        members[r] = (struct led_member){.host = 0};
+        see(r, 0, 8, "a");
+    }
+    expect_engine(DEVICES_NOWHERE, "");
+    for (int r = 0; r < MEMBERS; r++)
+        strcpy(members[r].offer.engines[DEVICE_NATIVE].name, "NCCL 2.28.9");
+    expect_engine(DEVICES_JOIN, "");
+    strcpy(members[3].offer.engines[DEVICE_NATIVE].name, "NCCL 2.28.7");
+    expect_engine(DEVICES_LACK, "NCCL 2.28.7");
+    strcpy(members[3].offer.engines[DEVICE_NATIVE].name, "NCCL 2.28.9");
+    name(2, 0, 0, "ab");
+    expect_engine(DEVICES_LACK, "ranks 0 and 2 share the device ab");
+    members[1].offer.device = (struct device_offer){0};
+    expect_engine(DEVICES_LACK, "rank 1: its device is not known");
+    *members[1].offer.engines[DEVICE_NATIVE].name = 0;
+    expect_engine(DEVICES_LACK, "rank 1: it has named no device");
+    strcpy(members[1].offer.reasons[DEVICE_NATIVE], "there is no libnccl.so.2");
+    expect_engine(DEVICES_LACK, "rank 1: there is no libnccl.so.2");
+}
+
 /* ---- what arrives ---- */
 
 static bool travels(const struct offer *offer, struct offer *ret_offer)
