@@ -198,8 +198,7 @@ static tutti_status make(struct tutti_group *parent, const int32_t *ranks, int32
     struct backend_choice choice = parent->choice;
     struct tutti_group *group;
 
-    tutti_status status =
-        options->backend ? backend_resolve(options->backend, &choice) : TUTTI_OK;
+    tutti_status status = options->backend ? backend_resolve(options->backend, &choice) : TUTTI_OK;
     if (!status)
         status =
             group_create(parent->context, options->name ? options->name : "group",
