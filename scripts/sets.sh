@@ -45,7 +45,6 @@ cases_for() {
     true:release:* | *:asan:tests/fault/test_leaving.c | *:asan:tests/fault/test_mismatch.c) echo '*' ;;
     *:tsan:tests/conformance/*) echo '*/!(combinations*|encrypted*|*template*|*checksums*|*reproducible*|*over_uc[cx]*)' ;;
     *:asan:tests/conformance/*) echo '*/!(combinations*|*template*|*checksums*|*reproducible*)' ;;
-    false:release:tests/conformance/*) echo '*/!(combinations*|calls_over_ucx*)' ;;
     *:tests/conformance/*) echo '*/!(combinations*)' ;;
     *:asan:tests/examples/test_train_digits.c | *:tsan:tests/rank/test_ranks_reduce.c) echo - ;;
     *:tsan:tests/fault/test_ucc.c) echo '*/!(worlds_that_fail*)' ;;
