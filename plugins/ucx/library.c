@@ -117,8 +117,10 @@ static tutti_status open_library(const struct caller *c, const char *wanted, con
         return fail(c, TUTTI_ERR_PLUGIN, 0,
                     "%.300s is loaded in this process and cannot be opened again", loaded);
     if (*wanted)
-        return fail(c, TUTTI_ERR_PLUGIN, 0, "TUTTI_UCX=%.200s cannot be opened: %.300s", wanted,
-                    words);
+        return fail(c, TUTTI_ERR_PLUGIN, 0,
+                    "TUTTI_UCX=%.200s cannot be opened: %.300s; set it to the path of a "
+                    "libucp.so.0, or unset it to use the installed one",
+                    wanted, words);
     return fail(c, TUTTI_ERR_PLUGIN, 0, "UCX cannot be opened: %.300s; " INSTALL, words);
 }
 
@@ -181,7 +183,8 @@ static tutti_status fill(const struct caller *c, void *handle, struct ucx_librar
 {
     void *version = dlsym(handle, "ucp_get_version"), *ucs = dlsym(handle, "ucs_status_string");
 
-    snprintf(library->path, sizeof library->path, "%s", file_of(version));
+    if (version)
+        snprintf(library->path, sizeof library->path, "%s", file_of(version));
     tutti_status status = find_functions(c, handle, library);
     if (!status)
         status = check_parts(c, library, ucs);
@@ -213,6 +216,10 @@ static tutti_status open_once(const struct caller *c, struct ucx_library *librar
     if (!status)
         status = open_library(c, wanted, loaded, &handle);
     library->handle = handle;
+    snprintf(library->path, sizeof library->path, "%s",
+             *loaded   ? loaded
+             : *wanted ? wanted
+                       : SONAME);
     return status ? status : fill(c, handle, library);
 }
 
