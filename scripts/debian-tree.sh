@@ -28,11 +28,12 @@ make_tree() {
 }
 
 # in_tree FOLDER COMMAND...   Mounts live as long as the command: in a mount namespace of its own. `ip netns` wants a
-# root that is a mount.
+# root that is a mount, and UCX finds network interfaces in /sys.
 in_tree() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     unshare --mount --propagation private bash -c '
         mount --bind "$0" "$0" && mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" &&
+            { mount --rbind /sys "$0/sys" || true; } &&
             cd "$0" && exec chroot "$@"' \
         "$1" "$1" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         TERM=dumb LANG=C.UTF-8 ${http_proxy:+http_proxy="$http_proxy"} \
