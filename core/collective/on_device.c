@@ -151,10 +151,10 @@ static bool stays_on_device(const struct tutti_group *group, const struct stand_
 static tutti_status use_directly(struct device *device, const struct device_tensor *tensor,
                                  struct stand_ins *stand_ins, void **ret_data)
 {
-    tutti_status status = device_check_issue(device, stand_ins->stream);
+    tutti_status status = TUTTI_OK;
 
     stand_ins->is_direct = true;
-    if (!status && stand_ins->fields->op == TUTTI_AVG)
+    if (stand_ins->fields->op == TUTTI_AVG)
         status = device_prepare(device, tensor->tensor->dtype);
     if (!status && !tensor->size->contiguous)
         return device_pack(device, tensor, &stand_ins->first, ret_data);
@@ -189,11 +189,12 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         status = check_device(group, device, tensor, type, what);
     if (!status && !pinned)
         status = device_check_place(device, tensor, size, what);
+    const bool direct = !pinned && stays_on_device(group, stand_ins, tensor->dtype);
     if (!status)
-        status = device_check_stream(device, stand_ins->stream);
+        status = device_check_stream(device, stand_ins->stream, direct);
     if (status)
         return status;
-    if (!pinned && stays_on_device(group, stand_ins, tensor->dtype))
+    if (direct)
         return use_directly(device, &on_device, stand_ins, ret_data);
     stand_ins->has_device |= !pinned;
     if (!pinned)

@@ -103,7 +103,7 @@ tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
             error_set(TUTTI_ERR_UNSUPPORTED,
                       "no call of this process has used a device yet: wait for the work "
                       "with tutti_work_wait()"));
-    tutti_status status = device_check_stream(device, stream);
+    tutti_status status = device_check_stream(device, stream, false);
     if (status)
         return error_named(status);
     await_issue(work);

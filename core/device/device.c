@@ -293,7 +293,7 @@ tutti_status device_open(int32_t type, int32_t number, int local_rank, struct de
     return TUTTI_OK;
 }
 
-tutti_status device_check_stream(struct device *device, void *stream)
+tutti_status device_check_stream(struct device *device, void *stream, bool by_any_thread)
 {
     const uint64_t errors = error_number();
     uint32_t flags = 0;
@@ -306,18 +306,7 @@ tutti_status device_check_stream(struct device *device, void *stream)
                          "the stream is being captured into a graph, and calls on %s are not "
                          "recorded: call it outside of the capture",
                          device->name);
-    return TUTTI_OK;
-}
-
-tutti_status device_check_issue(struct device *device, void *stream)
-{
-    const uint64_t errors = error_number();
-    uint32_t flags = 0;
-    tutti_status status = device_ops(device)->stream_check(device->accelerator, stream, &flags);
-
-    if (status)
-        return say(status, errors, device->name, "use the stream");
-    if (flags & TUTTI_STREAM_OF_THREAD)
+    if (by_any_thread && flags & TUTTI_STREAM_OF_THREAD)
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "options.stream is the default stream of each thread, which means another "
                          "stream to the thread that begins the call: make a stream of your own");

@@ -72,11 +72,9 @@ const uint8_t *device_uuid_bytes(const struct device *device);
 tutti_status device_check_place(struct device *device, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what);
 
-/* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. */
-tutti_status device_check_stream(struct device *device, void *stream);
-
-/* Whether any thread may put work on the caller's stream: UNSUPPORTED where the handle means another stream on each. */
-tutti_status device_check_issue(struct device *device, void *stream);
+/* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. With `by_any_thread` also where the
+ * handle means another stream to each thread. */
+tutti_status device_check_stream(struct device *device, void *stream, bool by_any_thread);
 
 /* ---- mark.c ---- */
 
