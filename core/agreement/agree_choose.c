@@ -68,9 +68,7 @@ static void take_engine_for_devices(struct agreement *a, struct decision *d)
     if (found == DEVICES_JOIN)
         memcpy(d->provider[DEVICE_NATIVE], a->choice->auto_engine, sizeof a->choice->auto_engine);
     else if (!atomic_flag_test_and_set(&told))
-        log_line(LOG_WARN, 0,
-                 "group %s: tensors on devices go through pinned host memory, and not by %s: %s",
-                 a->group->name, known_auto_engine(TUTTI_DEVICE_CUDA), why);
+        devices_warn(a->group, known_auto_engine(TUTTI_DEVICE_CUDA), why);
 }
 
 static tutti_status choose_auto(struct agreement *a, struct decision *d, int *ret_culprit)

@@ -122,6 +122,13 @@ enum devices_engine devices_find_engine(const struct led_member *members, int si
     return *ret_why ? DEVICES_LACK : DEVICES_JOIN;
 }
 
+void devices_warn(const struct tutti_group *group, const char *engine, const char *why)
+{
+    log_line(LOG_WARN, 0,
+             "group %s: tensors on devices go through pinned host memory, and not by %s: %s",
+             group->name, engine, why);
+}
+
 /* "rank 0 cuda:0 GPU-5b8e…, rank 1 …"; how many members have one. */
 static int list(const struct led_member *members, int size, struct text *words)
 {

@@ -29,5 +29,8 @@ enum devices_engine {
 enum devices_engine devices_find_engine(const struct led_member *members, int size,
                                         char ret_why[ENGINES_WORDS_MAX]);
 
+/* Warns that the group does without the engine. */
+void devices_warn(const struct tutti_group *group, const char *engine, const char *why);
+
 /* Logs who has which. */
 void devices_tell(const struct agreement *a);

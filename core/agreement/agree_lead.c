@@ -485,11 +485,9 @@ static tutti_status take_failure(struct agreement *a, const struct report *repor
     }
     if (a->choice->is_auto && report->failed_level == DEVICE_NATIVE) {
         a->lead->refused[DEVICE_NATIVE] = true;
-        log_line(LOG_WARN, 0,
-                 "group %s: tensors on devices go through pinned host memory, and not by %s: rank "
-                 "%d: %s",
-                 a->group->name, a->decision.provider[DEVICE_NATIVE], report->rank,
-                 report->message);
+        snprintf(message, sizeof message, "rank %d: %.*s", report->rank,
+                 TEXT_CUT(report->message, 900));
+        devices_warn(a->group, a->decision.provider[DEVICE_NATIVE], message);
         return agree_settle(a, OUTCOME_RETRY, TUTTI_OK, -1, report->message);
     }
     if (a->choice->is_auto && report->failed_level == LOCAL && !a->lead->refused[LOCAL]) {
