@@ -168,16 +168,23 @@ static bool move_some(struct ncclComm *comm, struct flows *flows, bool are_sent,
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void look_for_dead(struct ncclComm *comm)
+/* While nothing moves. */
+struct pause {
+    unsigned looks;
+    double asked_ms;
+    int dead; /* a member that has died; below 0: none is known */
+};
+
+static int find_dead(const struct ncclComm *comm)
 {
-    for (int r = 0; r < comm->size && !atomic_load(&comm->result); r++) {
+    for (int r = 0; r < comm->size; r++) {
         struct pollfd watch = {comm->watches[r], POLLIN, 0};
 
         if (watch.fd >= 0 && poll(&watch, 1, 0) > 0 &&
             atomic_load(&comm->board->members[r].state) != FINALIZED)
-            fail(comm,
-                 nccl_warn(ncclRemoteError, "NET/Socket : peer %d has closed its connection", r));
+            return r;
     }
+    return -1;
 }
 
 /* The error of a device that is lost. */
@@ -204,19 +211,25 @@ static CUresult wait_for_abort(struct ncclComm *comm)
     return result;
 }
 
-/* Nothing moved: lets others run, and from time to time asks whether they and the device are there. */
-static CUresult pause_a_little(struct ncclComm *comm, unsigned looks, double *asked_ms)
+/*
+ * Nothing moved: lets others run, and from time to time asks whether they and the device are there. What a member has
+ * sent before it died may have come after the last look, so a death is told once another look has found nothing.
+ */
+static CUresult pause_a_little(struct ncclComm *comm, struct pause *pause)
 {
     const double now_ms = nccl_now_ms();
 
-    if (looks < LOOKS_IN_A_ROW)
+    if (pause->dead >= 0 && !atomic_load(&comm->result))
+        fail(comm, nccl_warn(ncclRemoteError, "NET/Socket : peer %d has closed its connection",
+                             pause->dead));
+    if (pause->looks++ < LOOKS_IN_A_ROW)
         sched_yield();
     else
         nccl_sleep_us(LOOK_AGAIN_US);
-    if (now_ms - *asked_ms < ASK_AGAIN_MS)
+    if (now_ms - pause->asked_ms < ASK_AGAIN_MS)
         return CUDA_SUCCESS;
-    *asked_ms = now_ms;
-    look_for_dead(comm);
+    pause->asked_ms = now_ms;
+    pause->dead = find_dead(comm);
     return device_error(comm);
 }
 
@@ -224,17 +237,16 @@ static CUresult pause_a_little(struct ncclComm *comm, unsigned looks, double *as
 static CUresult exchange(struct ncclComm *comm, struct flows *sends, struct flows *receives)
 {
     bool sent = false, received = false;
-    double asked_ms = nccl_now_ms();
+    struct pause pause = {.asked_ms = nccl_now_ms(), .dead = -1};
     CUresult result = CUDA_SUCCESS;
 
-    for (unsigned looks = 0; !(sent && received) && !atomic_load(&comm->aborted) && !result;
-         looks++) {
+    while (!(sent && received) && !atomic_load(&comm->aborted) && !result) {
         const bool moved = move_some(comm, sends, true, &sent);
 
         if (move_some(comm, receives, false, &received) || moved)
-            looks = 0;
-        else
-            result = pause_a_little(comm, looks, &asked_ms);
+            pause.looks = 0;
+        else if (!(sent && received))
+            result = pause_a_little(comm, &pause);
     }
     return result;
 }
