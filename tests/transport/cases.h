@@ -62,6 +62,9 @@ void case_reset_at_the_port(const tutti_transport_ops *ops);
 void case_garbage_at_the_port(const tutti_transport_ops *ops);
 void case_outsider(const tutti_transport_ops *ops);
 
+/* cases_steady.c */
+void case_steady(const tutti_transport_ops *ops);
+
 /* cases_ucx.c */
 void case_killed_in_a_piece(const tutti_transport_ops *ops);
 void case_stopped_in_a_piece(const tutti_transport_ops *ops);

@@ -32,6 +32,7 @@ static const struct {
     {"killed", "shm tcp gloo", case_killed},
     {"short", "shm ucx", case_short},
     {"short_wakes", "shm ucx", case_short_wakes},
+    {"steady", "shm tcp ucx", case_steady},
     {"map", "shm", case_map},
     {"map_outlives", "shm", case_map_outlives},
     {"bad_descriptors", "shm", case_bad_descriptors},
