@@ -61,6 +61,16 @@ const char *cli_nearest(const char *word, const char *const *candidates)
     return *candidates;
 }
 
+int cli_unknown(const char *verb, const char *what, const char *word, const char *const *known)
+{
+    g_autofree char *all = g_strjoinv(", ", (char **)known);
+    const char *nearest = cli_nearest(word, known);
+
+    return nearest ? cli_usage(verb, "unknown %s '%s'; did you mean '%s'? Known: %s", what, word,
+                               nearest, all)
+                   : cli_usage(verb, "unknown %s '%s'; known: %s", what, word, all);
+}
+
 /* The entry of "--name" or "--name=value", NULL: none. */
 static const GOptionEntry *long_option(const GOptionEntry *entries, const char *arg)
 {

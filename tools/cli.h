@@ -37,6 +37,8 @@ int cli_say_failure(const char *verb, tutti_status status);
 
 /* The candidate that `word` is a typing error for, as word_is_near() says; NULL: none. */
 const char *cli_nearest(const char *word, const char *const *candidates);
+/* Says that `word` is no `what`, the nearest that is known, and all. Returns EXIT_USAGE. */
+int cli_unknown(const char *verb, const char *what, const char *word, const char *const *known);
 
 /*
  * Parses the options of one verb and removes them from argv, argv[0] included. With `stop_early`

@@ -261,23 +261,43 @@ static void add_absent(const tutti_known_plugin *known, void *user)
     g_ptr_array_add(user, probed);
 }
 
-GPtrArray *probe_plugins(void)
+/* Leaves the plugins of these names in the array. Returns an exit code. */
+static int keep(GPtrArray *plugins, char *const *names)
 {
-    GPtrArray *plugins = g_ptr_array_new_with_free_func(probed_free);
+    g_autoptr(GPtrArray) known = g_ptr_array_new();
+
+    for (guint i = 0; i < plugins->len; i++)
+        g_ptr_array_add(known, ((struct probed *)plugins->pdata[i])->name);
+    g_ptr_array_add(known, NULL);
+    for (char *const *name = names; *name; name++)
+        if (!g_strv_contains((const char *const *)known->pdata, *name))
+            return cli_unknown("info", "backend", *name, (const char *const *)known->pdata);
+    for (guint i = plugins->len; i > 0; i--)
+        if (!g_strv_contains((const char *const *)names, known->pdata[i - 1]))
+            g_ptr_array_remove_index(plugins, i - 1);
+    return EXIT_OK;
+}
+
+int probe_plugins(char *const *only, GPtrArray **ret_plugins)
+{
+    g_autoptr(GPtrArray) plugins = g_ptr_array_new_with_free_func(probed_free);
+    int code;
 
     if (tutti_plugin_files(collect, plugins) != TUTTI_OK) {
         cli_say("info", "cannot list plugins: %s", cli_last_error());
-        g_ptr_array_unref(plugins);
-        return NULL;
+        return EXIT_FAILED;
     }
-    for (guint i = 0; i < plugins->len; i++) {
+    tutti_plugins_known(add_absent, plugins);
+    code = *only ? keep(plugins, only) : EXIT_OK;
+    for (guint i = 0; i < plugins->len && !code; i++) {
         struct probed *probed = plugins->pdata[i];
 
         if (!probed->reason)
             probe(probed);
     }
-    tutti_plugins_known(add_absent, plugins);
-    return plugins;
+    if (!code)
+        *ret_plugins = g_steal_pointer(&plugins);
+    return code;
 }
 
 /* Whether the name stands in the words of a backend, between its signs: "local=shm,remote=tcp". What is before a

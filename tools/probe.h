@@ -24,9 +24,9 @@ struct probed {
 /* Variable, values, default, meaning, and whether it is compared between ranks. */
 #define PROBED_OPTION "(ssssb)"
 
-/* An array of struct probed *: the files in the order of the search, then what is known and has none;
- * NULL after having said what is wrong. */
-GPtrArray *probe_plugins(void);
+/* An array of struct probed *: the files in the order of the search, then what is known and has none. `only`: those of
+ * these names, with NULL behind the last; if there is none, all. Returns an exit code, after having said what is wrong. */
+int probe_plugins(char *const *only, GPtrArray **ret_plugins);
 
 /* Says on stderr, for `verb`, whose library is missing among the plugins that a backend's words name, and
  * returns false; NULL stands for TUTTI_BACKEND. What else is wrong with them is the library's to say. */

@@ -259,8 +259,8 @@ static bool encrypts(const char *name)
     return ops && ops->capabilities & TUTTI_CAP_ENCRYPTS;
 }
 
-/* The first backend that carries calls between hosts and does not encrypt them; NULL: there is none. */
-static const char *plain_backend(const struct agreement *a, const struct decision *d)
+/* The level of the first backend that carries calls between hosts and does not encrypt them; -1: there is none. */
+static int plain_level(const struct agreement *a, const struct decision *d)
 {
     for (int level = 0; level < PROVIDERS; level++) {
         const char *name = d->provider[level];
@@ -269,22 +269,24 @@ static const char *plain_backend(const struct agreement *a, const struct decisio
                                  : backend_is_between(a->choice, level, d->hosts, a->group->size);
 
         if (*name && between && (level >= NATIVE || !encrypts(name)))
-            return name;
+            return level;
     }
-    return NULL;
+    return -1;
 }
 
 int32_t agree_encryption(const struct agreement *a, const struct decision *d)
 {
     if (a->group->tls == ENVIRONMENT_PLAIN)
         return TUTTI_ENCRYPTION_NONE;
-    return d->open || plain_backend(a, d) ? TUTTI_ENCRYPTION_PARTLY : TUTTI_ENCRYPTION_FULL;
+    return d->open || plain_level(a, d) >= 0 ? TUTTI_ENCRYPTION_PARTLY : TUTTI_ENCRYPTION_FULL;
 }
 
 /* Refuses what TUTTI_TLS=1 does not allow. An open group is refused where its secrets are compared. */
 static tutti_status check_encryption(const struct agreement *a, const struct decision *d)
 {
-    const char *plain = plain_backend(a, d);
+    const int level = plain_level(a, d);
+    const char *plain = level < 0 ? NULL : d->provider[level];
+    char advice[96];
 
     if (a->group->tls == ENVIRONMENT_PLAIN)
         return TUTTI_OK;
@@ -295,13 +297,16 @@ static tutti_status check_encryption(const struct agreement *a, const struct dec
                  a->group->name);
     if (!plain)
         return TUTTI_OK;
+    if (level >= NATIVE)
+        snprintf(advice, sizeof advice, "leave it out, as tcp encrypts");
+    else
+        snprintf(advice, sizeof advice, "use tcp there (auto, local=%s,remote=tcp)", plain);
     if (a->group->tls == ENVIRONMENT_TLS)
         return error_set(
             TUTTI_ERR_UNSUPPORTED,
             "group %s: TUTTI_TLS=1, and backend %s does not encrypt what it sends between hosts; "
-            "use tcp there (auto, local=%s,remote=tcp), or set TUTTI_TLS=where-possible on all "
-            "ranks",
-            a->group->name, plain, plain);
+            "%s, or set TUTTI_TLS=where-possible on all ranks",
+            a->group->name, plain, advice);
     if (a->round <= 1)
         log_line(LOG_WARN, 0,
                  "group %s: backend %s does not encrypt what it sends between hosts; "

@@ -281,7 +281,7 @@ static tutti_status refuse_worker(const struct caller *caller, const struct ucx_
     const char *version = context->library->version;
     const char *why = context->library->ucs_status_string(status), *colon = *heard ? ": " : "";
 
-    if (context->may_leave_posix) {
+    if (context->may_leave_posix && status != UCS_ERR_INVALID_PARAM) {
         char words[WORDS_BYTES];
 
         __atomic_store_n(&is_without_posix, true, __ATOMIC_RELAXED);
@@ -293,11 +293,15 @@ static tutti_status refuse_worker(const struct caller *caller, const struct ucx_
         return TUTTI_ERR_NOT_READY;
     }
     const bool lacks_memory = status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE;
+    const char *advice = "";
+
+    if (lacks_memory)
+        advice = "; with the transport posix a worker takes 4.3 MiB of /dev/shm, and "
+                 "TUTTI_UCX_TLS=" WITHOUT_POSIX " leaves it out";
+    else if (status == UCS_ERR_INVALID_PARAM)
+        advice = "; correct or unset the UCX_* variable that it comes from";
     return fail(caller, lacks_memory ? TUTTI_ERR_NO_MEMORY : TUTTI_ERR_SYSTEM, 0,
-                "UCX %s makes no worker: %s%s%.400s%s", version, why, colon, heard,
-                lacks_memory ? "; with the transport posix a worker takes 4.3 MiB of /dev/shm, and "
-                               "TUTTI_UCX_TLS=" WITHOUT_POSIX " leaves it out"
-                             : "");
+                "UCX %s makes no worker: %s%s%.400s%s", version, why, colon, heard, advice);
 }
 
 tutti_status context_worker(const struct caller *caller, struct ucx_context *context,

@@ -207,10 +207,11 @@ static tutti_status check_descriptors(const struct caller *caller)
     const int error = errno;
     for (int i = 0; i < count; i++)
         close(opened[i]);
-    return count == DESCRIPTORS
-               ? TUTTI_OK
-               : fail(caller, TUTTI_ERR_SYSTEM, error,
-                      "UCX needs %d descriptors, and only %d can be opened", DESCRIPTORS, count);
+    return count == DESCRIPTORS ? TUTTI_OK
+                                : fail(caller, TUTTI_ERR_SYSTEM, error,
+                                       "UCX needs %d descriptors, and only %d can be opened; raise "
+                                       "the limit (ulimit -n)",
+                                       DESCRIPTORS, count);
 }
 
 static tutti_status find_or_begin(const struct caller *caller, const char *bind_address,

@@ -228,6 +228,21 @@ Test(info, a_wider_line_is_used_where_columns_says_so, .timeout = 30)
     ran_free(&r);
 }
 
+Test(info, backends_that_are_named_are_shown_alone, .timeout = 30)
+{
+    struct ran r = ran("$TUTTI info tcp shm");
+
+    cr_assert_eq(r.code, 0);
+    CONTAINS(r.out, "\n  shm ");
+    CONTAINS(r.out, "\n  tcp ");
+    cr_assert_null(strstr(r.out, "\nnet\n"), "%s", r.out);
+    cr_assert_null(strstr(r.out, "\n  check "), "%s", r.out);
+    ran_free(&r);
+    r = ran("$TUTTI info --json tcp | grep -oE '\"(net|build|name)\" : .*'");
+    cr_assert_str_eq(r.out, "\"name\" : \"tcp\",\n");
+    ran_free(&r);
+}
+
 Test(info, help_lists_the_options_of_the_verb_before_help, .timeout = 30)
 {
     struct ran r = ran("$TUTTI explain -h");
@@ -360,7 +375,8 @@ Test(help, version_and_wrong_words_are_answered, .timeout = 30)
         {"--versoin", 2, "unknown option '--versoin'"},
         {"info --jsn", 2, "unknown option --jsn; did you mean --json?"},
         {"info --env words", 2, "unexpected argument 'words'"},
-        {"info words", 2, "unexpected argument 'words'"},
+        {"info words", 2, "unknown backend 'words'; known: "},
+        {"info --json tpc", 2, "unknown backend 'tpc'; did you mean 'tcp'? Known: "},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have allocators of their own */
+#if !defined(__SANITIZE_ADDRESS__) &&                                                              \
+    !defined(__SANITIZE_THREAD__) /* which have allocators of their own */
 static _Atomic uint64_t allocations;
 
 /* The allocator of the program, and so of the plugin and its library: glibc's, counted. */

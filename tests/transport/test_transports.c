@@ -30,7 +30,8 @@ ParameterizedTestParameters(transports, keeps_its_contract)
                                          "more",    "more_to_two",   "traffic",   "too_long",
                                          "reports", "disconnect",    "arguments", NULL};
     static const char *const ends[] = {"killed", NULL};
-    static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", "steady", NULL};
+    static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", "steady",
+                                       NULL};
     static const char *const shm[] = {"short",           "short_wakes",  "map", "map_outlives",
                                       "bad_descriptors", "hostile_ring", NULL};
     static const char *const tcp[] = {"dial_together",

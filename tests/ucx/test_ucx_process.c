@@ -81,6 +81,7 @@ Test(ucx_process, a_setting_that_makes_no_sense_is_refused_on_all_ranks)
         {"TUTTI_UCX_TSL=tcp", "all", "has no setting UCX_TSL; the nearest are TLS,"},
         {"TUTTI_UCX_RNDV_THRESH=bananas", "2", "TUTTI_UCX_RNDV_THRESH=bananas is not valid"},
         {"TUTTI_UCX_TCP_TX_SEG_SIZE=bananas", "0", "ucx: TUTTI_UCX_TCP_TX_SEG_SIZE"},
+        {"UCX_TCP_TX_SEG_SIZE=bananas", "all", "correct or unset the UCX_* variable"},
         {"TUTTI_UCX_MEM_MMAP_HOOK_MODE=none", "all", "set UCX_MEM_MMAP_HOOK_MODE instead"},
         {"TUTTI_UCX_HANDLE_ERRORS=none", "all", "set UCX_HANDLE_ERRORS instead"},
     };

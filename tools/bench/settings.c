@@ -46,21 +46,10 @@ static const char *const ops[] = {
 /* The place of `word` in `names`; -1 after having said that it is not there. */
 static int place_of(const char *what, const char *word, const char *const *names)
 {
-    g_autoptr(GString) known = g_string_new(NULL);
-
-    for (int i = 0; names[i]; i++) {
+    for (int i = 0; names[i]; i++)
         if (strcmp(names[i], word) == 0)
             return i;
-        g_string_append_printf(known, "%s%s", i ? ", " : "", names[i]);
-    }
-
-    const char *nearest = cli_nearest(word, names);
-
-    if (nearest)
-        cli_usage("bench", "unknown %s '%s'; did you mean '%s'? Known: %s", what, word, nearest,
-                  known->str);
-    else
-        cli_usage("bench", "unknown %s '%s'; known: %s", what, word, known->str);
+    cli_unknown("bench", what, word, names);
     return -1;
 }
 

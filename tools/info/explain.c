@@ -102,24 +102,15 @@ static bool find_named(const struct named *table, const char *what, const char *
                        int64_t *ret_value)
 {
     const char *names[OPERATIONS_MAX + 1] = {NULL};
-    g_autoptr(GString) known = g_string_new(NULL);
 
     for (size_t i = 0; table[i].name && i < G_N_ELEMENTS(names) - 1; i++) {
         names[i] = table[i].name;
-        g_string_append_printf(known, "%s%s", i ? ", " : "", table[i].name);
         if (strcmp(word, table[i].name) == 0) {
             *ret_value = table[i].value;
             return true;
         }
     }
-
-    const char *nearest = cli_nearest(word, names);
-
-    if (nearest)
-        cli_usage("explain", "unknown %s '%s'; did you mean '%s'? Known: %s", what, word, nearest,
-                  known->str);
-    else
-        cli_usage("explain", "unknown %s '%s'; known: %s", what, word, known->str);
+    cli_unknown("explain", what, word, names);
     return false;
 }
 

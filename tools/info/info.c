@@ -19,10 +19,11 @@ static const char summary[] =
     "Shows what this installation is and what it finds here: version and build, CPUs, plugins\n"
     "that are ready, those that are not with the reason and what to do, network interfaces with\n"
     "the address that would be chosen, limits, and the thresholds between algorithms. Each plugin\n"
-    "is opened in a process of its own.";
+    "is opened in a process of its own. With BACKEND, it shows the plugins of these names alone.";
 
 static const char description[] = "Examples:\n"
                                   "  tutti info\n"
+                                  "  tutti info ucx\n"
                                   "  tutti info --json\n"
                                   "  tutti info --env\n"
                                   "  tutti info --matrix shm tcp\n"
@@ -104,18 +105,20 @@ static void print_plugin(const struct probed *plugin)
     print_options(plugin);
 }
 
-static int print_text(void)
+/* `only`: the plugins of these names alone; if there is none, everything. */
+static int print_text(char *const *only)
 {
-    g_autoptr(GPtrArray) plugins = probe_plugins();
+    g_autoptr(GPtrArray) plugins = NULL;
     struct text text = {NULL};
+    const int code = probe_plugins(only, &plugins);
 
+    if (code)
+        return code;
     printf("tutti %s\n", tutti_version());
-    if (tutti_info_list(print_row, &text) != TUTTI_OK) {
+    if (!*only && tutti_info_list(print_row, &text) != TUTTI_OK) {
         cli_say("info", "%s", cli_last_error());
         return EXIT_FAILED;
     }
-    if (!plugins)
-        return EXIT_FAILED;
     printf("\nplugins\n");
     for (guint i = 0; i < plugins->len; i++)
         print_plugin(plugins->pdata[i]);
@@ -207,18 +210,19 @@ static void build_plugin(JsonBuilder *builder, const struct probed *plugin)
     json_builder_end_object(builder);
 }
 
-static int print_json(void)
+static int print_json(char *const *only)
 {
-    g_autoptr(GPtrArray) plugins = probe_plugins();
+    g_autoptr(GPtrArray) plugins = NULL;
     g_autoptr(JsonBuilder) builder = json_builder_new();
     struct document document = {builder, NULL};
+    const int code = probe_plugins(only, &plugins);
 
-    if (!plugins)
-        return EXIT_FAILED;
+    if (code)
+        return code;
     json_builder_begin_object(builder);
     cli_json_string(builder, "schema", "tutti.info/1");
     cli_json_string(builder, "version", tutti_version());
-    if (tutti_info_list(build_row, &document) != TUTTI_OK) {
+    if (!*only && tutti_info_list(build_row, &document) != TUTTI_OK) {
         cli_say("info", "%s", cli_last_error());
         return EXIT_FAILED;
     }
@@ -254,9 +258,9 @@ int info_main(int argc, char **argv)
         return cli_usage("info", "one of --env and --matrix only");
     if (markdown)
         return cli_usage("info", "--markdown is a form of --matrix");
+    if (!env)
+        return json ? print_json(argv) : print_text(argv);
     if (argc > 0)
         return cli_usage("info", "unexpected argument '%s'", argv[0]);
-    if (env)
-        return json ? info_env_json() : info_env_text();
-    return json ? print_json() : print_text();
+    return json ? info_env_json() : info_env_text();
 }

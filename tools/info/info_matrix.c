@@ -78,8 +78,8 @@ static int take_or_say(struct matrix *matrix, const char *name)
  * Returns an exit code. */
 static int take_backends(struct matrix *matrix, char *const *names)
 {
-    g_autoptr(GPtrArray) plugins = *names ? NULL : probe_plugins();
-    int code = EXIT_OK;
+    g_autoptr(GPtrArray) plugins = NULL;
+    int code = *names ? EXIT_OK : probe_plugins(names, &plugins);
 
     for (; *names && !code; names++)
         code = probe_backend("info", *names) ? take_or_say(matrix, *names) : EXIT_FAILED;
