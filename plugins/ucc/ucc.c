@@ -19,6 +19,7 @@
 #include <tutti/version.h>
 
 #include "../about.h"
+#include "../ucx/listeners.h"
 #include "../ucx/log.h"
 #include "about.h"
 #include "form.h"
@@ -130,7 +131,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .deadline_ns = options->deadline_ns,
                          .counts = host->allocate(host_self, each),
                          .places = host->allocate(host_self, each)};
-    status = team->counts && team->places ? log_join(&caller)
+    status = team->counts && team->places ? listeners_join(&caller)
                                           : fail(&caller, TUTTI_ERR_NO_MEMORY, 0,
                                                  "no memory for a team of %d", options->size);
     if (status) {
@@ -469,7 +470,7 @@ static void team_close(tutti_team *team)
         drop(&team->context);
     drop(&team->local);
     engine_unlock();
-    log_leave(&team->caller);
+    listeners_leave(&team->caller);
     team_free(team);
 }
 

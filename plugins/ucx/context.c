@@ -17,6 +17,7 @@
 
 #include "devices.h"
 #include "interface.h"
+#include "listeners.h"
 #include "log.h"
 #include "options.h"
 
@@ -244,7 +245,7 @@ tutti_status context_open(const struct caller *caller, const char *bind_address,
     tutti_status status = library_open(caller, &plan.library);
 
     if (!status)
-        status = log_join(caller);
+        status = listeners_join(caller);
     if (status)
         return status;
     log_take_over(plan.library->handle, log_functions);
@@ -255,7 +256,7 @@ tutti_status context_open(const struct caller *caller, const char *bind_address,
         pthread_mutex_unlock(&lock);
     }
     if (status)
-        log_leave(caller);
+        listeners_leave(caller);
     return status;
 }
 
@@ -272,7 +273,7 @@ void context_close(const struct caller *caller, struct ucx_context *context)
         free(context);
     }
     pthread_mutex_unlock(&lock);
-    log_leave(caller);
+    listeners_leave(caller);
 }
 
 static tutti_status refuse_worker(const struct caller *caller, const struct ucx_context *context,

@@ -4,28 +4,19 @@
  * logs through it, since 1.8 through a stack of its own. Handlers may not be there in some UCX (then UCX prints).
  * Ours is pushed once and stays: to pop it could pop somebody else's. While nobody has joined, lines go on to the
  * next handler.
- *
- * UCX may log from a thread of its own, so the list of callers has a lock, which is held while a line is passed on. A
- * caller that has left gets no line after log_leave() has returned.
  */
 #include "log.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "listeners.h"
 
 typedef int handler(const char *file, unsigned line, const char *function, int level,
                     const void *component, const char *format, va_list values);
 
-struct listener {
-    struct caller caller;
-    struct listener *next;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct listener *listeners;
 static __thread char *heard;
 
 /* tutti_host.log has 1 for warnings, 2 for information, 3 for details. */
@@ -71,12 +62,7 @@ static int take_line(const char *file, unsigned line, const char *function, int 
         hear(words);
         return LOG_STOP;
     }
-    pthread_mutex_lock(&lock);
-    const struct listener *first = listeners;
-    if (first)
-        first->caller.host->log(first->caller.self, level_for_host(level), words);
-    pthread_mutex_unlock(&lock);
-    return first ? LOG_STOP : LOG_CONTINUE;
+    return listeners_tell(level_for_host(level), words) ? LOG_STOP : LOG_CONTINUE;
 }
 
 static void push_to(void *library, const char *push_function)
@@ -92,6 +78,7 @@ static void push_to(void *library, const char *push_function)
 
 void log_take_over(void *library, const char *const *push_functions)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool is_done;
 
     pthread_mutex_lock(&lock);
@@ -99,35 +86,6 @@ void log_take_over(void *library, const char *const *push_functions)
         push_to(library, *push_functions);
     is_done = true;
     pthread_mutex_unlock(&lock);
-}
-
-tutti_status log_join(const struct caller *caller)
-{
-    struct listener *listener = malloc(sizeof *listener), **end = &listeners;
-
-    if (!listener)
-        return fail(caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a place in the log");
-    *listener = (struct listener){.caller = *caller};
-    pthread_mutex_lock(&lock);
-    while (*end)
-        end = &(*end)->next;
-    *end = listener;
-    pthread_mutex_unlock(&lock);
-    return TUTTI_OK;
-}
-
-void log_leave(const struct caller *caller)
-{
-    struct listener **link = &listeners;
-
-    pthread_mutex_lock(&lock);
-    while (*link && ((*link)->caller.self != caller->self || (*link)->caller.host != caller->host))
-        link = &(*link)->next;
-    struct listener *gone = *link;
-    if (gone)
-        *link = gone->next;
-    pthread_mutex_unlock(&lock);
-    free(gone);
 }
 
 void log_listen(char words[LOG_HEARD_BYTES])

@@ -14,11 +14,6 @@ enum { LOG_STOP = 0, LOG_CONTINUE = 1 };
  * missing. Only the first call of the process does anything. */
 void log_take_over(void *library, const char *const *push_functions);
 
-/* From now on lines go to this caller's host, until log_leave(); of several callers, to the oldest. NO_MEMORY. */
-tutti_status log_join(const struct caller *caller);
-/* Once for each log_join(). No line comes after it has returned. */
-void log_leave(const struct caller *caller);
-
 /* Collects this thread's lines from warnings up in `words` instead, until log_listen(NULL). They are put behind
  * each other, separated by "; ", as far as there is room. */
 void log_listen(char words[LOG_HEARD_BYTES]);
