@@ -2,12 +2,14 @@
 /*
  * By these each member of NCCL decides by itself which algorithm a call takes, or how long its pieces and buffers are.
  * NCCL compares none of them. Where they differ its kernels wait for ever, or a message is "receiving 524288 bytes
- * instead of 65536". Its files nccl.conf may set them, too; those are not read here.
+ * instead of 65536".
  */
 #include "settings.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "conf.h"
 
 static const char *const names[] = {"NCCL_ALGO",
                                     "NCCL_PROTO",
@@ -34,6 +36,7 @@ const char *setting(const char *variable)
 {
     const char *value = secure_getenv(variable);
 
+    value = value ? value : conf_value(variable);
     return value ? value : "";
 }
 

@@ -11,7 +11,7 @@ struct settings {
     char values[SETTINGS_MAX][SETTING_BYTES];
 };
 
-/* A variable of NCCL's; "": it is not set. Set-id programs have none. */
+/* A variable of NCCL's, of the environment or else of a file nccl.conf; "": it is not set. Set-id programs have none. */
 const char *setting(const char *variable);
 
 void settings_read(struct settings *ret_settings);
