@@ -13,6 +13,8 @@
 #include "../about.h"
 #include "about.h"
 #include "communicator.h"
+#include "defaults.h"
+#include "lines.h"
 #include "operations.h"
 #include "settings.h"
 
@@ -22,7 +24,7 @@
 #include <tutti/reduce.h>
 #include <tutti/tensor.h>
 
-enum { UUID_BYTES = 16, HOST_BYTES = 64 };
+enum { UUID_BYTES = 16, HOST_BYTES = 64, ADDRESS_BYTES = 64 };
 
 /* What a member tells the others, of the same machine type: NCCL does not join different ones. */
 struct address {
@@ -39,6 +41,8 @@ struct tutti_team {
     const tutti_device_ops *device;
     tutti_accelerator *accelerator;
     int rank, size;
+    char bind_address[ADDRESS_BYTES];
+    bool holds_defaults;
     struct address own;
     struct communicator *communicator; /* NULL: not begun */
     /* Of the operation that is started, behind NCCL's work; `operands` 0: nothing. */
@@ -66,7 +70,7 @@ static tutti_status failure(const tutti_team *team, const char *what, ncclResult
 
     last_error(team->nccl, words, sizeof words);
     return fail(&team->caller, result == ncclRemoteError ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_PLUGIN,
-                0, "%s failed: %.100s%s%s; NCCL_DEBUG=INFO tells more", what,
+                0, "%s failed: %.100s%s%s; TUTTI_DEBUG=INFO NCCL_DEBUG=INFO tells more", what,
                 team->nccl->ncclGetErrorString(result), *words ? ": " : "", words);
 }
 
@@ -130,6 +134,38 @@ static tutti_status check_options(const struct caller *c, const tutti_team_optio
     return TUTTI_OK;
 }
 
+static void lend_defaults(tutti_team *team)
+{
+    team->holds_defaults = defaults_lend(&team->caller, team->bind_address);
+}
+
+static void take_back_defaults(tutti_team *team, bool has_made)
+{
+    if (team->holds_defaults)
+        defaults_take_back(has_made);
+    team->holds_defaults = false;
+}
+
+/* NCCL listens for the members from now on. */
+static tutti_status make_id(tutti_team *team)
+{
+    lend_defaults(team);
+    const ncclResult_t result = team->nccl->ncclGetUniqueId(&team->own.id);
+    take_back_defaults(team, false);
+    return result ? failure(team, "ncclGetUniqueId", result) : TUTTI_OK;
+}
+
+static void team_close(tutti_team *team)
+{
+    const struct caller c = team->caller;
+
+    take_back_defaults(team, false);
+    if (team->communicator)
+        communicator_close(team->communicator);
+    lines_leave(&c);
+    c.host->release(c.self, team);
+}
+
 static tutti_status team_open(const tutti_host *host, void *host_self,
                               const tutti_team_options *options, tutti_team **ret_team)
 {
@@ -154,15 +190,19 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
     settings_read(&team->own.settings);
     memcpy(team->own.uuid, options->device_uuid, UUID_BYTES);
     snprintf(team->own.host, sizeof team->own.host, "%s", setting("NCCL_HOSTID"));
-    const ncclResult_t result =
-        team->rank == 0 ? nccl->ncclGetUniqueId(&team->own.id) : ncclSuccess;
-    if (result) {
-        status = failure(team, "ncclGetUniqueId", result);
+    snprintf(team->bind_address, sizeof team->bind_address, "%s",
+             options->bind_address ? options->bind_address : "");
+    status = lines_join(&caller);
+    if (status) {
         host->release(host_self, team);
         return status;
     }
-    *ret_team = team;
-    return TUTTI_OK;
+    status = team->rank == 0 ? make_id(team) : TUTTI_OK;
+    if (status)
+        team_close(team);
+    else
+        *ret_team = team;
+    return status;
 }
 
 static tutti_status team_address(tutti_team *team, void *ret_address, uint64_t capacity,
@@ -242,11 +282,15 @@ static tutti_status team_form(tutti_team *team, const void *const *addresses, co
         status = team->device->enter(team->accelerator, &before);
     if (status)
         return status;
+    lend_defaults(team);
     const ncclResult_t result =
         communicator_make(team->nccl, &((const struct address *)addresses[0])->id, team->rank,
                           team->size, &team->communicator);
     team->device->leave(team->accelerator, before);
-    return result ? failure(team, "ncclCommInitRankConfig", result) : TUTTI_OK;
+    if (!result)
+        return TUTTI_OK;
+    take_back_defaults(team, false);
+    return failure(team, "ncclCommInitRankConfig", result);
 }
 
 /* ---- operations ---- */
@@ -262,7 +306,11 @@ static tutti_status look(const tutti_team *team, const char *what)
 
 static tutti_status team_form_test(tutti_team *team)
 {
-    return look(team, "making a communicator");
+    const tutti_status status = look(team, "making a communicator");
+
+    if (status != TUTTI_ERR_NOT_READY)
+        take_back_defaults(team, !status);
+    return status;
 }
 
 /* The result of a sum, where this member gets it, is to be divided by the number of members. */
@@ -327,15 +375,6 @@ static tutti_status team_abort(tutti_team *team)
 {
     return !team->communicator || communicator_abort(team->communicator) ? TUTTI_OK
                                                                          : TUTTI_ERR_NOT_READY;
-}
-
-static void team_close(tutti_team *team)
-{
-    const struct caller c = team->caller;
-
-    if (team->communicator)
-        communicator_close(team->communicator);
-    c.host->release(c.self, team);
 }
 
 static void nccl_leave(int32_t clean)

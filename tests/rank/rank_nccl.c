@@ -319,6 +319,36 @@ RANK_CASE(members_with_host_and_gpu_memory_over_nccl_are_a_mismatch)
 
 /* ---- making a group -------------------------------------------------------------------------- */
 
+/* What NCCL is told is not in the environment of a program any more. */
+RANK_CASE(the_environment_is_as_before_when_a_group_is_made)
+{
+    static const char *const lent[] = {"NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "NCCL_DEBUG_FILE"};
+    const char *before[3];
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+
+    for (int i = 0; i < 3; i++)
+        before[i] = getenv(lent[i]);
+    tutti_group *world = begin(rank, size, &stream, &options);
+    for (int i = 0; i < 3; i++)
+        check(getenv(lent[i]) == before[i]);
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
+    check_eq(element(&v, stream, 0), size * (size - 1) / 2);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_rank_whose_nccl_fails_is_told_in_its_words)
+{
+    tutti_group *world;
+
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_PLUGIN);
+    check_contains(tutti_last_error(), "rank 1");
+    check_contains(tutti_last_error(), "the fault of this stand-in's variables");
+    rank_value("words", "%s", tutti_last_error());
+}
+
 RANK_CASE(two_ranks_with_one_gpu_are_named)
 {
     tutti_group *world;

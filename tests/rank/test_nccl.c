@@ -2,7 +2,10 @@
 /* Tensors on GPUs over NCCL, on the stand-ins of both libraries. */
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/launch.h"
 
@@ -144,6 +147,105 @@ static void expect_same_words(struct ranks *ranks, bool without_1)
     }
 
 SAME_WORDS(a_rank_that_never_joins_is_waited_for_until_the_deadline, "STANDIN_NCCL_JOIN=7")
+
+/* ---- what NCCL reads and says ---- */
+
+/* Two ranks with one more variable, or NULL. */
+static struct ranks *start_saying(const char *named)
+{
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
+                               "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
+                               "STANDIN_CUDA_DEVICES=8",
+                               "TUTTI_BACKEND=cpu:auto,cuda:nccl",
+                               "TUTTI_DEBUG=INFO",
+                               "NCCL_DEBUG=INFO",
+                               named,
+                               NULL};
+    struct ranks *ranks = ranks_start(
+        &(struct ranks_options){.program = "rank_nccl",
+                                .case_name = "the_environment_is_as_before_when_a_group_is_made",
+                                .size = 2,
+                                .env = env});
+
+    cr_assert_not_null(ranks);
+    cr_expect(ranks_wait(ranks));
+    return ranks;
+}
+
+static void expect_lines(struct ranks *ranks, const char *first, const char *second)
+{
+    for (int r = 0; r < 2; r++) {
+        const struct rank_result *result = ranks_result(ranks, r);
+
+        cr_expect(result->passed, "%d: %s", r, result->out);
+        cr_expect_null(strstr(result->out, "NCCL"), "%d: %s", r, result->out);
+        cr_expect(strstr(result->err, first), "%d: %s", r, result->err);
+        cr_expect(strstr(result->err, second), "%d: %s", r, result->err);
+    }
+    ranks_free(ranks);
+}
+
+Test(nccl, its_sockets_are_on_the_interface_of_the_job)
+{
+    expect_lines(start_saying(NULL), "info: nccl: Bootstrap : Using =lo\n",
+                 "info: nccl: NET/Socket : Using =lo\n");
+}
+
+Test(nccl, the_interface_that_a_user_names_for_it_stays)
+{
+    expect_lines(start_saying("NCCL_SOCKET_IFNAME=other"), "nccl: Bootstrap : Using other\n",
+                 "nccl: NET/Socket : Using other\n");
+}
+
+/* A file of the test's own; the caller removes it. */
+static void write_file(char path[static 32], const char *words)
+{
+    strcpy(path, "/tmp/tutti-nccl-XXXXXX");
+    const int fd = mkstemp(path);
+
+    cr_assert(fd >= 0 && write(fd, words, strlen(words)) == (ssize_t)strlen(words));
+    close(fd);
+}
+
+/* The stand-in does not read it, and finds no name. */
+Test(nccl, the_interface_of_a_file_nccl_conf_stays)
+{
+    char path[32], variable[64];
+
+    write_file(path, "# ours\nNCCL_SOCKET_IFNAME=other\n");
+    snprintf(variable, sizeof variable, "NCCL_CONF_FILE=%s", path);
+    expect_lines(start_saying(variable), "nccl: Bootstrap : Using any interface\n",
+                 "nccl: NET/Socket : Using any interface\n");
+    unlink(path);
+}
+
+Test(nccl, its_lines_are_in_the_file_that_a_user_names)
+{
+    char path[32], variable[64], said[512] = "";
+
+    write_file(path, "");
+    snprintf(variable, sizeof variable, "NCCL_DEBUG_FILE=%s", path);
+    struct ranks *ranks = start_saying(variable);
+    FILE *file = fopen(path, "re");
+    cr_assert(file && fread(said, 1, sizeof said - 1, file) > 0);
+    fclose(file);
+    cr_expect(strstr(said, "NCCL INFO Bootstrap : Using =lo"), "%s", said);
+    cr_expect_null(strstr(ranks_result(ranks, 0)->err, "Bootstrap"));
+    ranks_free(ranks);
+    unlink(path);
+}
+
+Test(nccl, a_rank_whose_nccl_fails_is_told_in_its_words)
+{
+    struct ranks *ranks =
+        start_with("a_rank_whose_nccl_fails_is_told_in_its_words", "STANDIN_NCCL_JOIN=1");
+
+    cr_expect(ranks_wait(ranks));
+    const char *said = ranks_result(ranks, 1)->err;
+    cr_expect(strstr(said, "tutti[1] warning: nccl: the fault of this stand-in's variables\n"),
+              "%s", said);
+    expect_same_words(ranks, false);
+}
 
 /* ---- failures ---- */
 

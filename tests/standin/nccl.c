@@ -116,22 +116,54 @@ const struct cuda *nccl_cuda(void)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static void print(const char *words)
-{
-    const char *level = getenv("NCCL_DEBUG"), *path = getenv("NCCL_DEBUG_FILE");
-    FILE *to = stdout;
+enum level { SILENT, WARN, INFO };
 
-    if (!level || (strcmp(level, "WARN") && strcmp(level, "INFO")))
-        return;
-    if (path && *path)
-        to = fopen(path, "ae");
-    if (!to)
-        return;
-    fprintf(to, "\nstand-in:%d:%d NCCL WARN %s\n", (int)getpid(), (int)gettid(), words);
-    if (to == stdout)
-        fflush(to);
-    else
-        fclose(to);
+static enum level level;
+static FILE *lines;
+static pthread_once_t lines_once = PTHREAD_ONCE_INIT;
+
+static void open_lines(void)
+{
+    const char *named = getenv("NCCL_DEBUG"), *path = getenv("NCCL_DEBUG_FILE");
+
+    level = !named                   ? SILENT
+            : !strcmp(named, "INFO") ? INFO
+            : !strcmp(named, "WARN") ? WARN
+                                     : SILENT;
+    if (level && path && *path)
+        lines = fopen(path, "w");
+    if (!lines)
+        lines = stdout;
+    setlinebuf(lines);
+}
+
+static void print(enum level of_line, const char *words)
+{
+    pthread_once(&lines_once, open_lines);
+    if (level >= of_line)
+        fprintf(lines, "%sstand-in:%d:%d [0] %sNCCL %s %s\n", of_line == WARN ? "\n" : "",
+                (int)getpid(), (int)gettid(), of_line == WARN ? "standin/nccl.c:1 " : "",
+                of_line == WARN ? "WARN" : "INFO", words);
+}
+
+void nccl_inform(const char *what, const char *words)
+{
+    char line[256];
+
+    snprintf(line, sizeof line, "%s : Using %s", what, words ? words : "any interface");
+    print(INFO, line);
+}
+
+static void begin(void)
+{
+    nccl_inform("Bootstrap", getenv("NCCL_SOCKET_IFNAME"));
+}
+
+void nccl_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, begin);
 }
 
 ncclResult_t nccl_warn(ncclResult_t result, const char *format, ...)
@@ -142,7 +174,7 @@ ncclResult_t nccl_warn(ncclResult_t result, const char *format, ...)
     va_start(values, format);
     vsnprintf(last_error, sizeof last_error, format, values);
     va_end(values);
-    print(last_error);
+    print(WARN, last_error);
     pthread_mutex_unlock(&words_lock);
     return result;
 }

@@ -18,7 +18,9 @@
  *
  *  NCCL_HOSTID=text             what tells hosts apart (the host's name)
  *  NCCL_MULTI_RANK_GPU_ENABLE=1 several members may use one GPU, from version 2.30.0 on
- *  NCCL_DEBUG=WARN              prints warnings on stdout, or to the file NCCL_DEBUG_FILE
+ *  NCCL_DEBUG=WARN              prints warnings on stdout, or to the file NCCL_DEBUG_FILE; INFO: which interface too
+ *  NCCL_SOCKET_IFNAME=name      is told in lines of NCCL_DEBUG=INFO: as the first id or communicator of the process
+ *                               finds it, and as the thread does that makes the first communicator
  *  STANDIN_NCCL_VERSION=n       what ncclGetVersion() says (22809)
  *  STANDIN_NCCL_JOIN_MS=n       how long a member takes before it joins a communicator (1)
  *  STANDIN_NCCL_FIRST_MS=n      so long the first call of a non-blocking communicator is in progress (1)
@@ -103,6 +105,10 @@ ncclResult_t nccl_warn(ncclResult_t result, const char *format, ...)
 /* Ends the process: the caller broke a rule. */
 void nccl_die(const char *call, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
+/* What NCCL reads once a process when it makes the first id or communicator: variables for lines, and an interface. */
+void nccl_begin(void);
+/* A line of NCCL_DEBUG=INFO. */
+void nccl_inform(const char *what, const char *words);
 void nccl_sleep_us(long us);
 double nccl_now_ms(void);
 

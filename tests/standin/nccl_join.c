@@ -51,6 +51,7 @@ EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *ret_id)
 {
     struct place place = {.pid = getpid(), .fd = memfd_create("standin-nccl", MFD_CLOEXEC)};
 
+    nccl_begin();
     if (place.fd < 0 || ftruncate(place.fd, sizeof(struct board)) ||
         getrandom(&place.secret, sizeof place.secret, 0) != sizeof place.secret ||
         pwrite(place.fd, &place.secret, sizeof place.secret, 0) != sizeof place.secret)
@@ -165,12 +166,19 @@ static void watch(struct ncclComm *comm)
             comm->watches[r] = (int)syscall(SYS_pidfd_open, comm->board->members[r].pid, 0);
 }
 
+static void find_network(void)
+{
+    nccl_inform("NET/Socket", getenv("NCCL_SOCKET_IFNAME"));
+}
+
 static ncclResult_t join(struct ncclComm *comm)
 {
+    static pthread_once_t network = PTHREAD_ONCE_INIT;
     const struct settings *s = nccl_settings();
     ncclResult_t result;
 
     nccl_sleep_us(s->join_ms * 1000);
+    pthread_once(&network, find_network);
     if (s->join == ncclInProgress)
         return await_abort(comm);
     if (s->join)
@@ -296,6 +304,7 @@ EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int size, ncclU
     ncclResult_t result = config ? check_config(config) : ncclSuccess;
     struct ncclComm *comm;
 
+    nccl_begin();
     if (!result)
         result = check_mode(__func__);
     if (!result && (size < 1 || rank < 0 || rank >= size))
