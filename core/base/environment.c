@@ -30,16 +30,19 @@
 #define LAUNCHER_MEANING(plugin)                                                                   \
     "When RANK and WORLD_SIZE are not set, the plugin `" plugin "` asks this launcher. "           \
     "Otherwise only a cross-check: more than one process with a world of 1 is an error."
+#define OF_ENGINE(plugin, variable, values, agreement, meaning)                                    \
+    {variable, values, "", meaning, agreement, false, NULL, NULL},
 #define LAUNCHER(plugin, variable, launcher)                                                       \
     {variable, "<number>", "", LAUNCHER_MEANING(plugin), ENV_MAY_DIFFER, false, NULL, NULL},
 
 static struct environment_variable own_rows[] = {ENVIRONMENT_OWN(OWN) OWN_OPTIONS(OPTION)};
-static const struct environment_variable other_rows[] = {ENVIRONMENT_OF_OTHERS(OF_OTHERS)
-                                                             OWN_LAUNCHERS(LAUNCHER)};
+static const struct environment_variable other_rows[] = {
+    ENVIRONMENT_OF_OTHERS(OF_OTHERS) OWN_LAUNCHERS(LAUNCHER) OWN_VARIABLES(OF_ENGINE)};
 
 #undef OWN
 #undef OPTION
 #undef OF_OTHERS
+#undef OF_ENGINE
 #undef LAUNCHER
 #undef LAUNCHER_MEANING
 

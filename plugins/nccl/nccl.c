@@ -111,8 +111,8 @@ static void nccl_describe(const tutti_host *host, void *host_self, const tutti_c
 
     *ret_words = 0;
     if (!what && !library_open(&caller, &nccl))
-        snprintf(ret_words, capacity, "NCCL %u.%u.%u, %s", nccl->major, nccl->minor, nccl->patch,
-                 nccl->path);
+        snprintf(ret_words, capacity, "NCCL %u.%u.%u, %s, for the GPUs of cuda, one a rank",
+                 nccl->major, nccl->minor, nccl->patch, nccl->path);
 }
 
 /* ---- making a team ---- */

@@ -1,32 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By these each member of NCCL decides by itself which algorithm a call takes, or how long its pieces and buffers are.
- * NCCL compares none of them. Where they differ its kernels wait for ever, or a message is "receiving 524288 bytes
- * instead of 65536".
+ * The variables of about.h that are compared. Where they differ NCCL's kernels wait for ever, or a message is "receiving
+ * 524288 bytes instead of 65536".
  */
 #include "settings.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "about.h"
 #include "conf.h"
 
-static const char *const names[] = {"NCCL_ALGO",
-                                    "NCCL_PROTO",
-                                    "NCCL_BUFFSIZE",
-                                    "NCCL_LL_BUFFSIZE",
-                                    "NCCL_LL128_BUFFSIZE",
-                                    "NCCL_NTHREADS",
-                                    "NCCL_LL128_NTHREADS",
-                                    "NCCL_THREAD_THRESHOLDS",
-                                    "NCCL_NET_OVERHEAD",
-                                    "NCCL_CHUNK_SIZE",
-                                    "NCCL_P2P_NET_CHUNKSIZE",
-                                    "NCCL_P2P_PCI_CHUNKSIZE",
-                                    "NCCL_P2P_NVL_CHUNKSIZE",
-                                    "NCCL_P2P_LL_THRESHOLD",
-                                    "NCCL_PAT_ENABLE",
-                                    "NCCL_TUNER_PLUGIN"};
+#define IF_ENV_COMPARED(variable) variable,
+#define IF_ENV_TO_MEET(variable)
+#define IF_ENV_MAY_DIFFER(variable)
+#define COMPARED(plugin, variable, values, across, meaning) IF_##across(variable)
+static const char *const names[] = {NCCL_VARIABLES(COMPARED)};
 
 enum { NAMES = sizeof names / sizeof names[0] };
 

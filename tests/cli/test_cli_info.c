@@ -145,6 +145,7 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
          "TUTTI_WRAP does not name fault: nothing is injected"},
         {"TUTTI_WRAP=fault TUTTI_FAULT=drop", "TUTTI_FAULT", "drop", "environment", ""},
         {"TUTTI_BOOTSTRAP=zzz", "TUTTI_BOOTSTRAP", "zzz", "environment", "no plugin of this name"},
+        {"NCCL_ALGO=Ring", "NCCL_ALGO", "Ring", "environment", ""},
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -165,6 +166,25 @@ Test(info, env_tells_value_source_and_what_is_wrong, .timeout = 30)
     CONTAINS(r.err,
              "tutti: TUTTI_BAKEND is set, but nothing reads it; did you mean TUTTI_BACKEND?");
     ran_free(&r);
+}
+
+/* An engine says where its library is; without one it says what is missing. The stand-in is built with the tests. */
+Test(info, names_the_library_of_nccl_or_what_is_missing, .timeout = 60)
+{
+    static const struct {
+        const char *library, *parts[2];
+    } cases[] = {
+        {TUTTI_PLUGINS "/../../standin/libnccl.so.2", {"NCCL 2.28.9, /", "for the GPUs of cuda"}},
+        {"/nowhere/libnccl.so.2", {"TUTTI_NCCL=/nowhere/libnccl.so.2 cannot be", "install NCCL"}},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("COLUMNS=400 TUTTI_NCCL=%s $TUTTI info", cases[i].library);
+
+        CONTAINS(r.out, cases[i].parts[0]);
+        CONTAINS(r.out, cases[i].parts[1]);
+        ran_free(&r);
+    }
 }
 
 /* A user who exports an option of a wrapper for the jobs of a shell gets no warning of it from
