@@ -43,6 +43,8 @@ struct device {
         most_bytes;            /* idle ones; all others, and how much these may be */
     struct room *rooms;        /* memory of the device that no call uses, though a stream may */
     uint64_t room_bytes;       /* of these */
+    struct device_mark *marks; /* idle ones */
+    int idle_marks;
     struct device_word *words; /* open ones */
     int words_taken;           /* that streams may wait on */
 };
