@@ -105,14 +105,16 @@ tutti_status library_open(const struct caller *caller, const struct nccl_library
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct nccl_library library;
-    static bool is_open;
+    static bool is_open; /* atomic: each call of a group asks */
     tutti_status status = TUTTI_OK;
 
-    pthread_mutex_lock(&lock);
-    if (!is_open)
-        status = open_once(caller, &library);
-    is_open = !status;
-    pthread_mutex_unlock(&lock);
+    if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE)) {
+        pthread_mutex_lock(&lock);
+        if (!is_open)
+            status = open_once(caller, &library);
+        __atomic_store_n(&is_open, !status, __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&lock);
+    }
     if (!status)
         *ret_library = &library;
     return status;
