@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An engine as a program calls it without tutti: direct_mpi.c, direct_gloo.cc, direct_ucx.c,
- * direct_ucc.c. */
+ * direct_ucc.c, direct_nccl.c. */
 #pragma once
 
 #include <stddef.h>
@@ -20,6 +20,18 @@ struct direct {
     void (*send)(const float *data, size_t count, int to);
     void (*recv)(float *data, size_t count, int from);
 };
+
+/* Where an engine takes tensors that are not in host memory. Its operations return when they are on the stream. */
+struct direct_place {
+    tutti_device device;
+    void *stream;
+    void *(*allocate)(size_t bytes); /* zeros; ends the program when there is no room */
+    void (*release)(void *memory);
+    void (*finish)(void); /* waits for all that is on the stream */
+};
+
+/* NULL: host memory. direct_open() may set it. */
+extern const struct direct_place *direct_place;
 
 /* TUTTI_BACKEND's name of the engine. */
 extern const char direct_backend[];

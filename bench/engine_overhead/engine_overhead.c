@@ -9,9 +9,17 @@
  * mean. Rounds begin with another form in turn. The difference and the ratio are medians over the rounds, since what lies
  * close in time had the same machine under it; so they need not be those of the medians beside them.
  *
+ * An engine on a stream: the time until all calls of a sample are done there.
+ *
+ *     engine_overhead_NAME count
+ *
+ * makes twenty all_reduces of 8 bytes through tutti and as many directly, for a tool that counts instructions:
+ * bench/engine_overhead/count.
+ *
  * broadcast: the root goes round, so that each call needs the one before. message: half of a way there and back
  * between ranks 0 and 1.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +30,8 @@
 enum { FORMS_MAX = 4, ROUNDS = 101, ROUNDS_MAX = 1000, CALLS_MAX = 20000 };
 static const double sample_s = 0.001;
 
+const struct direct_place *direct_place;
+static tutti_options options = TUTTI_OPTIONS_INIT; /* the stream, if there is one */
 static tutti_group *world;
 static int rank, members;
 
@@ -37,7 +47,16 @@ static void check(tutti_status status)
 
 static tutti_tensor vector(const float *data, size_t count, int64_t *ret_shape)
 {
-    return tutti_tensor_1d((void *)data, TUTTI_F32, ret_shape, (int64_t)count);
+    tutti_tensor tensor = tutti_tensor_1d((void *)data, TUTTI_F32, ret_shape, (int64_t)count);
+
+    if (direct_place)
+        tensor.device = direct_place->device;
+    return tensor;
+}
+
+static const tutti_options *on_stream(void)
+{
+    return direct_place ? &options : NULL;
 }
 
 static void all_reduce(float *data, size_t count)
@@ -45,7 +64,7 @@ static void all_reduce(float *data, size_t count)
     int64_t shape;
     const tutti_tensor tensor = vector(data, count, &shape);
 
-    check(tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL));
+    check(tutti_all_reduce(world, &tensor, TUTTI_SUM, on_stream(), NULL));
 }
 
 static void broadcast(float *data, size_t count, int root)
@@ -53,7 +72,7 @@ static void broadcast(float *data, size_t count, int root)
     int64_t shape;
     const tutti_tensor tensor = vector(data, count, &shape);
 
-    check(tutti_broadcast(world, &tensor, root, NULL, NULL));
+    check(tutti_broadcast(world, &tensor, root, on_stream(), NULL));
 }
 
 static void send(const float *data, size_t count, int to)
@@ -122,6 +141,8 @@ static double sample(const struct direct *form, enum operation operation, float 
     const double start = now();
     for (int i = 0; i < calls; i++)
         call(form, operation, data, count, i);
+    if (direct_place)
+        direct_place->finish();
     return slowest((now() - start) / calls * 1e6);
 }
 
@@ -177,17 +198,35 @@ static void tell_head(const struct direct *const *forms, int count, int rounds)
     printf(" %10s %8s\n", "on top", "ratio");
 }
 
-static void measure(const struct direct *const *forms, int count, enum operation operation,
-                    size_t bytes, int rounds)
+/* Whole pages of zeros. */
+static float *allocate(size_t bytes)
 {
-    const size_t elements = bytes / sizeof(float);
-    float *data = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    const size_t pages = (bytes + 4095) / 4096 * 4096;
+    float *data = direct_place ? direct_place->allocate(pages) : aligned_alloc(4096, pages);
 
     if (!data) {
         fprintf(stderr, "no memory for %zu bytes\n", bytes);
         exit(1);
     }
-    memset(data, 0, (bytes + 4095) / 4096 * 4096);
+    if (!direct_place)
+        memset(data, 0, pages);
+    return data;
+}
+
+static void release(float *data)
+{
+    if (direct_place)
+        direct_place->release(data);
+    else
+        free(data);
+}
+
+static void measure(const struct direct *const *forms, int count, enum operation operation,
+                    size_t bytes, int rounds)
+{
+    const size_t elements = bytes / sizeof(float);
+    float *data = allocate(bytes);
+
     for (int f = 0; f < count; f++) /* connections, plans, pages */
         (void)sample(forms[f], operation, data, elements, 8);
     const int calls = calls_of(forms[1], operation, data, elements);
@@ -199,22 +238,65 @@ static void measure(const struct direct *const *forms, int count, enum operation
         }
     if (rank == 0)
         tell(operation, bytes, count, rounds);
-    free(data);
+    release(data);
+}
+
+/* ---- what is counted ------------------------------------------------------------------------- */
+
+enum { COUNTED = 20, BEFORE = 100 };
+
+static void make_calls(const struct direct *form, float *data, int calls)
+{
+    for (int i = 0; i < calls; i++)
+        form->all_reduce(data, 2);
+}
+
+/* Neither inlined nor merged, so that the tool has a name for each. */
+__attribute__((noinline, noclone, no_icf)) static void counted_tutti(const struct direct *form,
+                                                                     float *data)
+{
+    make_calls(form, data, COUNTED);
+}
+
+__attribute__((noinline, noclone, no_icf)) static void counted_direct(const struct direct *form,
+                                                                      float *data)
+{
+    make_calls(form, data, COUNTED);
+}
+
+static void count_instructions(const struct direct *const *forms)
+{
+    float *data = allocate(8);
+
+    for (int f = 0; f < 2; f++) {
+        make_calls(forms[f], data, BEFORE);
+        if (direct_place)
+            direct_place->finish();
+        if (f == 0)
+            counted_tutti(forms[f], data);
+        else
+            counted_direct(forms[f], data);
+        if (direct_place)
+            direct_place->finish();
+    }
+    release(data);
 }
 
 int main(int argc, char **argv)
 {
     static const char *const default_sizes[] = {"8", "4096", "262144", "16777216"};
-    const tutti_init_options options = {.struct_size = sizeof options, .backend = direct_backend};
-    const int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS, own_sizes = argc - 2;
+    const tutti_init_options init = {.struct_size = sizeof init, .backend = direct_backend};
+    const bool counts = argc == 2 && !strcmp(argv[1], "count");
+    const int rounds = argc > 1 && !counts ? atoi(argv[1]) : ROUNDS, own_sizes = argc - 2;
     const struct direct *forms[FORMS_MAX] = {&through_tutti};
     int count = 1;
 
     if (rounds < 1 || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: %s [ROUNDS [BYTES …]], 1 to %d rounds\n", argv[0], ROUNDS_MAX);
+        fprintf(stderr, "usage: %s [count | ROUNDS [BYTES …]], 1 to %d rounds\n", argv[0],
+                ROUNDS_MAX);
         return 2;
     }
-    check(tutti_init(&options, &world));
+    check(tutti_init(&init, &world));
     rank = tutti_group_rank(world);
     members = tutti_group_size(world);
     if (members < 2) {
@@ -223,11 +305,15 @@ int main(int argc, char **argv)
     }
     for (const struct direct *form = direct_open(world); form->form && count < FORMS_MAX; form++)
         forms[count++] = form;
-    if (rank == 0)
+    if (direct_place)
+        options.stream = direct_place->stream;
+    if (counts)
+        count_instructions(forms);
+    if (rank == 0 && !counts)
         tell_head(forms, count, rounds);
     const int first = forms[1]->all_reduce ? ALL_REDUCE : MESSAGE;
     const int end = forms[1]->send ? OPERATIONS : MESSAGE;
-    for (int operation = first; operation < end; operation++)
+    for (int operation = first; operation < end && !counts; operation++)
         for (int i = 0; i < (own_sizes > 0 ? own_sizes : 4); i++)
             measure(forms, count, (enum operation)operation,
                     strtoull(own_sizes > 0 ? argv[2 + i] : default_sizes[i], NULL, 0), rounds);
