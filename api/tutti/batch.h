@@ -26,7 +26,8 @@ extern "C" {
  * first has made none of the calls of its batch; tutti_group_destroy() logs a warning.
  *
  * Every member calls the same collectives in the same order, as always. Some members may use a batch
- * and others not.
+ * and others not, unless an engine carries out the calls on devices, as NCCL does: it launches a batch as
+ * one, so all members make the same batches, and others are TUTTI_ERR_MISMATCH.
  *
  * Semantics: ncclGroupStart; torch.distributed._coalescing_manager.
  */

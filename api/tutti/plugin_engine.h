@@ -208,6 +208,13 @@ typedef struct tutti_collectives_ops {
      * of its own. `host` is as for `engine`. */
     void (*describe)(const tutti_host *host, void *host_self, const tutti_collective *what,
                      char *ret_words, uint64_t capacity);
+
+    /* since minor 9; optional, for operations on devices */
+    /** As start, for `count` operations that the engine launches as one: those of a batch. Each names its stream. None uses
+     * what another one writes, so the engine may do them in any order. The request is that of all; none is taken unless all
+     * are. `what` is valid until start_batch returns. All members give the same ones together. */
+    tutti_status (*start_batch)(tutti_team *team, const tutti_collective *const *what,
+                                uint32_t count, tutti_request *request);
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---- */

@@ -58,7 +58,9 @@ enum {
     /* A tensor lies on a device, in a group where such calls go another way. */
     CALL_ON_DEVICE = 1 << 4,
     /* An engine takes the tensors where they lie, on devices; with CALL_ON_DEVICE. */
-    CALL_DIRECT = 1 << 5
+    CALL_DIRECT = 1 << 5,
+    /* The engine launches it together with the next call, which is of the same batch; with CALL_DIRECT. */
+    CALL_WITH_NEXT = 1 << 6
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */

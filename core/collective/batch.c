@@ -10,6 +10,8 @@
  * Each call becomes a work without a handle, a part of the batch's own, which is complete when its
  * last part is.
  *
+ * What the engine for devices launches as one is marked at the end of the batch (launches.c).
+ *
  * The group lists its open batches under the engine's lock, as it does its works: each belongs to one thread,
  * by a number that no other thread ever gets. A thread that ends with a batch open leaves it in the list;
  * group_free() frees it, with a warning. A call without open batches reads one counter and takes no lock.
@@ -293,7 +295,9 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
     struct progress_engine *engine = &group->context->engine;
     struct whole *whole = NULL;
 
-    tutti_status status = whole_new(engine, &whole);
+    tutti_status status = launches_mark(group, first);
+    if (!status)
+        status = whole_new(engine, &whole);
     if (!status) {
         engine_take(engine);
         engine_count_unattended(engine, 1);

@@ -48,6 +48,9 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
                             tutti_work **work);
 void kept_calls_free(struct kept_call *first);
 
+/* Marks the calls that the engine for devices launches together with the next one; launches.c. */
+tutti_status launches_mark(const struct tutti_group *group, struct kept_call *first);
+
 struct batch;
 
 struct batch *batch_find(struct tutti_group *group);

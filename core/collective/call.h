@@ -157,6 +157,7 @@ struct collective {
     int64_t timeout_ms;
     struct reduce_op *op; /* a reference; NULL: built in, or none */
     bool waited;          /* TUTTI_WAITS_NEXT */
+    bool with_next;       /* CALL_WITH_NEXT, which does not concern its plan */
 };
 
 static inline struct collective collective_of(const char *function, enum operation operation,

@@ -108,7 +108,9 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
         if (status)
             return status;
     }
-    struct beginning begun = {.announce = next_announce(group, &c->fields), .plan = call->plan};
+    struct call_fields fields = c->fields;
+    fields.flags |= c->with_next ? CALL_WITH_NEXT : 0;
+    struct beginning begun = {.announce = next_announce(group, &fields), .plan = call->plan};
     begun.stage = is_agreed(group, begun.announce) ? CALL_QUEUED : CALL_FAILING;
     note(group, c, &begun);
     enter(group, c, call, &begun);

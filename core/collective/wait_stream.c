@@ -27,11 +27,12 @@ static void await_issue(struct tutti_work *work)
         engine_wait(work->engine, work->state, clock_now_ns() + CLOCK_NS_PER_MS / 10);
 }
 
-/* Where the operation lies on a stream already, its mark is enough. False: it does not. */
+/* Where the operation lies on a stream already, or all those of a batch do, behind one mark, that is enough. False: it
+ * does not. */
 static bool wait_by_mark(struct tutti_work *work, void *stream, tutti_status *ret_status)
 {
     engine_take(work->engine);
-    const bool lies = work->mark != NULL;
+    const bool lies = work->mark && work->parts == work->marked;
     if (lies)
         *ret_status = device_mark_wait(work->mark, stream);
     engine_release(work->engine);

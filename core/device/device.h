@@ -87,7 +87,9 @@ tutti_status device_mark(struct device *device, void *stream, struct device_mark
 tutti_status device_mark_passed(const struct device_mark *mark);
 /* Later work on another stream waits until this one has passed it. */
 tutti_status device_mark_wait(const struct device_mark *mark, void *stream);
-/* Frees it; NULL is allowed. */
+/* The same mark for one user more; of its users one at a time calls this and frees it. */
+struct device_mark *device_mark_share(struct device_mark *mark);
+/* Frees it with its last user; NULL is allowed. */
 void device_mark_free(struct device_mark *mark);
 
 /* ---- standin.c ---- */
@@ -132,6 +134,28 @@ tutti_status device_pack(struct device *device, const struct device_tensor *tens
 tutti_status device_row(struct device *device, void *stream, enum tensor_use use,
                         const struct device_block *blocks, uint32_t count, struct packed **list,
                         void **ret_data);
+
+/* Addresses; begin == end: none. */
+struct device_span {
+    uintptr_t begin, end;
+};
+
+static inline struct device_span device_span_of(const void *at, uint64_t bytes)
+{
+    return (struct device_span){(uintptr_t)at, (uintptr_t)at + bytes};
+}
+
+/* From the lowest address to the highest. */
+static inline struct device_span device_span_join(struct device_span a, struct device_span b)
+{
+    if (a.begin == a.end || b.begin == b.end)
+        return a.begin == a.end ? b : a;
+    return (struct device_span){a.begin < b.begin ? a.begin : b.begin,
+                                a.end > b.end ? a.end : b.end};
+}
+
+/* What the copies back of such a stand-in write, behind the operation. */
+struct device_span device_pack_writes(const struct packed *packed);
 
 /* ---- words.c ---- */
 

@@ -16,6 +16,7 @@ struct device_mark {
     struct device_mark *next; /* of the idle ones */
     struct device *device;
     tutti_device_event *event;
+    uint32_t users;
 };
 
 static struct device_mark *take_idle(struct device *device)
@@ -52,6 +53,7 @@ tutti_status device_mark(struct device *device, void *stream, struct device_mark
 
     if (status)
         return status;
+    mark->users = 1;
     status = device_ops(device)->event_record(mark->event, stream);
     if (status) {
         device_mark_free(mark);
@@ -84,9 +86,15 @@ static bool keep(struct device_mark *mark)
     return true;
 }
 
+struct device_mark *device_mark_share(struct device_mark *mark)
+{
+    mark->users++;
+    return mark;
+}
+
 void device_mark_free(struct device_mark *mark)
 {
-    if (!mark || keep(mark))
+    if (!mark || --mark->users || keep(mark))
         return;
     device_ops(mark->device)->event_free(mark->event);
     free(mark);

@@ -270,3 +270,30 @@ tutti_status device_row(struct device *device, void *stream, enum tensor_use use
         p->block[i] = blocks[i];
     return begin(p, list, ret_data);
 }
+
+static struct device_span reach_of(const tutti_device_view *view)
+{
+    uintptr_t begin = (uintptr_t)view->first, end = begin + view->element_bytes;
+
+    for (uint32_t i = 0; i < view->dimensions; i++) {
+        const int64_t step = view->stride[i] * (view->extent[i] - 1);
+
+        begin += (uintptr_t)(step < 0 ? step : 0);
+        end += (uintptr_t)(step > 0 ? step : 0);
+    }
+    return (struct device_span){begin, end};
+}
+
+struct device_span device_pack_writes(const struct packed *packed)
+{
+    const struct packing *p = (const struct packing *)packed;
+    struct device_span all = {0, 0};
+
+    if (packed->staging != &staging || !p->writes)
+        return all;
+    if (p->view && p->elements)
+        all = reach_of(p->view);
+    for (uint32_t i = 0; i < p->blocks; i++)
+        all = device_span_join(all, device_span_of(p->block[i].at, p->block[i].bytes));
+    return all;
+}

@@ -51,6 +51,7 @@ struct tutti_work {
     void (*open_word)(void *word);
     _Atomic uint32_t to_issue; /* operations of it that an engine has yet to put on their streams */
     void *mark; /* behind its one operation, on a stream; NULL: none. Under the progress lock. */
+    uint32_t marked;   /* of a batch: how many of its parts `mark` is behind */
     bool is_on_stream; /* it was complete once its operation was on `stream`; when it is complete */
     void *stream;
     struct kept_error error;

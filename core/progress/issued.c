@@ -24,8 +24,9 @@
 enum { COMPARE_AFTER_MS = 1000, TROUBLE_WAITS_MS = 6000 };
 
 struct issued {
-    struct issued *next;
+    struct issued *next; /* first */
     struct device_mark *mark;
+    void *stream;      /* that the mark is on */
     struct call *call; /* a work that is not complete; NULL: it is */
     struct announce announce;
     uint64_t record;
@@ -33,25 +34,59 @@ struct issued {
     int64_t trouble_ns; /* when the engine first said that something has failed; 0: it has not */
 };
 
-tutti_status issued_add(struct tutti_group *group, struct call *call)
+/* Behind the call's work: the mark of the call before, where both were launched as one and lie on one stream. */
+static tutti_status mark_behind(const struct tutti_group *group, const struct call *call,
+                                bool with_last, struct device_mark **ret_mark)
 {
-    const struct native *n = native_of(group, call);
+    const struct issued *last =
+        group->calls.issued ? (struct issued *)(void *)group->calls.last_issued : NULL;
+
+    if (!with_last || !last || last->stream != call->stream)
+        return device_mark(native_of(group, call)->device, call->stream, ret_mark);
+    *ret_mark = device_mark_share(last->mark);
+    return TUTTI_OK;
+}
+
+/* The work of a batch notes the mark that its last operations are behind, and how many of them. */
+static void note_mark(struct tutti_work *work, struct device_mark *mark)
+{
+    struct tutti_work *whole = work->part_of;
+
+    work->mark = mark;
+    if (!whole)
+        return;
+    whole->marked = whole->mark == mark ? whole->marked + 1 : 1;
+    whole->mark = mark;
+}
+
+static void forget_mark(struct tutti_work *work, const struct device_mark *mark)
+{
+    struct tutti_work *whole = work->part_of;
+
+    work->mark = NULL;
+    if (whole && whole->mark == mark && !--whole->marked)
+        whole->mark = NULL;
+}
+
+tutti_status issued_add(struct tutti_group *group, struct call *call, bool with_last)
+{
     struct issued *entry = calloc(1, sizeof *entry);
     tutti_status status = entry
-                              ? device_mark(n->device, call->stream, &entry->mark)
+                              ? mark_behind(group, call, with_last, &entry->mark)
                               : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call on a stream");
 
     if (status) {
         free(entry);
         return status;
     }
+    entry->stream = call->stream;
     entry->announce = call->announce;
     entry->record = call->record;
     entry->since_ns = clock_now_ns();
     entry->timeout_ms = call->timeout_ms;
     if (!call->waited) {
         entry->call = call;
-        call->state.work->mark = entry->mark;
+        note_mark(call->state.work, entry->mark);
     } else if (call->state.work) {
         call->state.work->is_on_stream = true;
         call->state.work->stream = call->stream;
@@ -79,7 +114,7 @@ static void end_first(struct tutti_group *group, tutti_status status)
     record_state(group, entry->record, status ? RECORD_FAILED : RECORD_DONE);
     engine_count_unattended(engine, -1);
     if (call) {
-        call->state.work->mark = NULL;
+        forget_mark(call->state.work, entry->mark);
         if (status)
             error_keep(&call->state.work->error);
         engine_complete(engine, &call->state, status);

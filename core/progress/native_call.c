@@ -71,25 +71,47 @@ static bool neighbours_agree(struct tutti_group *group, const struct call *call)
            now_ns - n->asked_ns > ANSWERS_WITHIN_NS;
 }
 
-/* Compares the call with those of other members before the engine begins it. */
-static bool may_begin(struct tutti_group *group, const struct call *call)
+/* Compares the calls that are launched together with those of other members, before the engine begins them. */
+static bool may_begin(struct tutti_group *group, const struct call *first)
 {
-    if (announced_is_sample(&group->comparing.announced, call->announce.sequence) &&
-        !announced_sample(group, call))
-        return false;
-    const struct native *n = native_of(group, call);
+    const struct native *n = native_of(group, first);
+    const struct call *last = first;
 
-    return !n->asks || n->laid_out || neighbours_agree(group, call);
+    for (const struct call *call = first; call; call = native_next(call)) {
+        last = call;
+        if (announced_is_sample(&group->comparing.announced, call->announce.sequence) &&
+            !announced_sample(group, call))
+            return false;
+    }
+    return !n->asks || n->laid_out || neighbours_agree(group, last);
 }
 
-/* The operation is on its stream; copies back of stand-ins come behind it. */
+/* The operations are on their streams; copies back of stand-ins come behind them. */
+static tutti_status put_back(struct native *n, const struct call *first)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (const struct call *call = first; call && !status; call = native_next(call)) {
+        status = packed_put_back(call->packed);
+        n->launched++;
+    }
+    return status;
+}
+
 static tutti_status issue(struct tutti_group *group, struct native *n, struct call *call)
 {
-    const tutti_status status = packed_put_back(call->packed);
+    const bool is_first = !n->launched;
+    tutti_status status = TUTTI_OK;
 
-    native_forget(n);
+    if (is_first) {
+        native_forget(n);
+        status = put_back(n, call);
+    } else {
+        call_begins(call);
+    }
+    n->launched--;
     packed_end(&call->packed, false);
-    return status ? status : issued_add(group, call);
+    return status ? status : issued_add(group, call, !is_first);
 }
 
 tutti_status native_call_advance(struct tutti_group *group, struct call *call)
@@ -99,6 +121,8 @@ tutti_status native_call_advance(struct tutti_group *group, struct call *call)
 
     if (n->trouble)
         return TUTTI_ERR_NOT_READY;
+    if (n->launched)
+        return issue(group, n, call);
     if (!call_is_begun(call)) {
         if (!may_begin(group, call)) {
             n->waits = true;

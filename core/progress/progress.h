@@ -257,7 +257,7 @@ bool group_gathers(const struct tutti_group *group, const struct call *call);
 /* ---- issued.c ---- */
 
 /* The work of a call of the engine for devices is on its stream: the call leaves the queue. */
-tutti_status issued_add(struct tutti_group *group, struct call *call);
+tutti_status issued_add(struct tutti_group *group, struct call *call, bool with_last);
 /* Ends what streams have passed; how many. */
 unsigned issued_move(struct tutti_group *group);
 /* Called now and then: what has failed, what takes too long. */

@@ -226,24 +226,68 @@ void native_forget(struct native *n)
     n->since_ns = n->asked_ns = 0;
 }
 
-tutti_status native_start(struct tutti_group *group, struct call *call)
+bool native_may_join(const struct tutti_group *group, const struct call_fields *fields)
 {
-    struct native *n = native_of(group, call);
-    tutti_status status = TUTTI_OK;
+    const struct native *n = group->ways.device_native;
 
-    if (!n->laid_out) {
-        n->waits = false;
-        status = native_memory_lay_out(group, call, &n->memory);
-        n->laid_out = !status;
-    }
-    if (status)
-        return status;
-    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    return n && TUTTI_HAS(n->ops, start_batch) && fields->flags & CALL_DIRECT &&
+           (fields->count || fields->flags & CALL_UNEVEN);
+}
+
+static tutti_status lay_out_one(struct tutti_group *group, struct native *n, struct call *call)
+{
+    const tutti_status status = native_memory_lay_out(group, call, &n->memory);
+
     if (n->device) {
         n->memory.what.device = device_number(n->device);
         n->memory.what.stream = call->stream;
     }
-    status = n->ops->start(n->team, &n->memory.what, &n->request);
+    return status;
+}
+
+static tutti_status lay_out_batch(struct tutti_group *group, struct native *n, struct call *first,
+                                  uint32_t count)
+{
+    const size_t bytes = count * (sizeof *n->batch + sizeof **n->batch);
+    const tutti_collective **list = chain_allocate(&first->memory, bytes);
+    tutti_collective *each = (tutti_collective *)(list ? list + count : NULL);
+    tutti_status status = TUTTI_OK;
+
+    if (!each)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a batch of %u calls", count);
+    for (struct call *call = first; call && !status; call = native_next(call)) {
+        status = lay_out_one(group, n, call);
+        *each = n->memory.what;
+        list[n->batch_count++] = each++;
+    }
+    n->batch = list;
+    return status;
+}
+
+static tutti_status lay_out(struct tutti_group *group, struct native *n, struct call *first)
+{
+    uint32_t count = 0;
+
+    n->waits = false;
+    n->batch_count = 0;
+    for (const struct call *call = first; call; call = native_next(call))
+        count++;
+    const tutti_status status =
+        count == 1 ? lay_out_one(group, n, first) : lay_out_batch(group, n, first, count);
+    n->laid_out = !status;
+    return status;
+}
+
+tutti_status native_start(struct tutti_group *group, struct call *call)
+{
+    struct native *n = native_of(group, call);
+    tutti_status status = n->laid_out ? TUTTI_OK : lay_out(group, n, call);
+
+    if (status)
+        return status;
+    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    status = n->batch_count ? n->ops->start_batch(n->team, n->batch, n->batch_count, &n->request)
+                            : n->ops->start(n->team, &n->memory.what, &n->request);
     if (status == TUTTI_ERR_BUSY) {
         n->waits = true;
         return TUTTI_ERR_NOT_READY;
@@ -273,8 +317,13 @@ tutti_status native_withdraw(struct native *n, struct call *call)
         return TUTTI_OK;
     n->kept = call->memory; /* stand-ins and tables live as long */
     call->memory.first = NULL;
-    n->kept_packed = call->packed;
-    call->packed = NULL;
+    struct packed **last = &n->kept_packed;
+    for (struct call *each = call; each; each = native_next(each)) {
+        *last = each->packed;
+        each->packed = NULL;
+        while (*last)
+            last = &(*last)->next;
+    }
     if (call->state.work) {
         n->kept_work = call->state.work->part_of ? call->state.work->part_of : call->state.work;
         work_hold(n->kept_work);

@@ -34,6 +34,7 @@ struct native {
     struct device *device; /* whose memory it takes; NULL: host memory */
     bool under_way;        /* start has taken an operation that has no result yet */
     bool laid_out;         /* the call's memory is as engines want it */
+    uint32_t launched;     /* calls from the first in the queue whose work is on streams */
     bool formed, aborted;
     int64_t asked_ns;     /* when it began to; 0: not in this call */
     bool asks;            /* before each operation, whether the neighbours call the same */
@@ -44,6 +45,9 @@ struct native {
     int64_t trouble_ns;   /* since when */
     char message[CONTROL_MESSAGE_MAX]; /* the engine's */
     struct native_memory memory;
+    const tutti_collective **
+        batch; /* in place of it: operations that are launched as one; of the first call's memory */
+    uint32_t batch_count; /* 0: one alone */
     /* Memory that the engine may write until the team is closed. */
     struct chain kept;
     struct packed *kept_packed;
@@ -69,12 +73,25 @@ static inline struct native *native_of(const struct tutti_group *group, const st
     return call->plan->engine.device_type ? group->ways.device_native : group->ways.native;
 }
 
+/* Whether the engine for devices does such a call, and may launch it together with others. The same on all members. */
+bool native_may_join(const struct tutti_group *group, const struct call_fields *fields);
+/* The call of the same batch that the engine launches together with this one; NULL: it is the last. */
+static inline struct call *native_next(const struct call *call)
+{
+    struct call *next = call->announce.fields.flags & CALL_WITH_NEXT ? call->next : NULL;
+
+    return next && next->state.work && next->state.work->part_of == call->state.work->part_of
+               ? next
+               : NULL;
+}
+
 /* The facts of the engine for host memory, for plans; NULL: no engine. */
 const struct native_facts *native_facts(const struct tutti_group *group);
 
 /* The thread's error, where the engine has set none: that it failed to `what`. Returns `status`. */
 tutti_status native_failed(struct native *n, tutti_status status, const char *what);
-/* Hands the call's operation to the engine. NOT_READY: it takes none now. */
+/* Hands the call's operation to the engine, with those that are launched together with it. NOT_READY: it takes none
+ * now. */
 tutti_status native_start(struct tutti_group *group, struct call *call);
 /* The result of the operation, or NOT_READY. */
 tutti_status native_test(struct tutti_group *group, struct native *n);

@@ -35,6 +35,12 @@ struct address {
     struct settings settings;
 };
 
+/* The result of a sum, which a kernel behind NCCL's work divides by the number of members. */
+struct average {
+    tutti_device_reduction division;
+    void *stream;
+};
+
 struct tutti_team {
     struct caller caller;
     const struct nccl_library *nccl;
@@ -45,9 +51,9 @@ struct tutti_team {
     bool holds_defaults;
     struct address own;
     struct communicator *communicator; /* NULL: not begun */
-    /* Of the operation that is started, behind NCCL's work; `operands` 0: nothing. */
-    tutti_device_reduction average;
-    void *stream;
+    /* Of the operations that are started. */
+    struct average *averages;
+    uint32_t average_count, average_room;
 };
 
 /* ---- words ---- */
@@ -163,6 +169,7 @@ static void team_close(tutti_team *team)
     if (team->communicator)
         communicator_close(team->communicator);
     lines_leave(&c);
+    c.host->release(c.self, team->averages);
     c.host->release(c.self, team);
 }
 
@@ -313,49 +320,76 @@ static tutti_status team_form_test(tutti_team *team)
     return status;
 }
 
-/* The result of a sum, where this member gets it, is to be divided by the number of members. */
+static tutti_status make_room(tutti_team *team, uint32_t averages)
+{
+    const struct caller *c = &team->caller;
+
+    if (averages <= team->average_room)
+        return TUTTI_OK;
+    struct average *room = c->host->allocate(c->self, averages * sizeof *room);
+    if (!room)
+        return fail(c, TUTTI_ERR_NO_MEMORY, 0, "no memory for %u averages", averages);
+    c->host->release(c->self, team->averages);
+    team->averages = room;
+    team->average_room = averages;
+    return TUTTI_OK;
+}
+
 static void note_average(tutti_team *team, const tutti_collective *what)
 {
     const bool scatters = what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER;
-
-    team->stream = what->stream;
-    team->average = (tutti_device_reduction){.struct_size = sizeof team->average,
+    const tutti_device_reduction division = {.struct_size = sizeof division,
                                              .dtype = what->dtype,
                                              .op = what->op,
                                              .dst = what->out,
                                              .first = what->out,
                                              .count = scatters ? what->own_count : what->count,
-                                             .operands = what->op == TUTTI_AVG && what->out,
+                                             .operands = 1,
                                              .members = (uint32_t)team->size};
+
+    if (what->op == TUTTI_AVG && what->out)
+        team->averages[team->average_count++] = (struct average){division, what->stream};
 }
 
-/* NCCL has put its work on the stream. */
+/* NCCL has put its work on the streams. */
 static tutti_status finish(tutti_team *team)
 {
-    if (!team->average.operands)
-        return TUTTI_OK;
-    const tutti_status status =
-        team->device->reduce(team->accelerator, team->stream, &team->average);
-    team->average.operands = 0;
+    tutti_status status = TUTTI_OK;
+
+    for (uint32_t i = 0; i < team->average_count && !status; i++)
+        status = team->device->reduce(team->accelerator, team->averages[i].stream,
+                                      &team->averages[i].division);
+    team->average_count = 0;
     return status;
+}
+
+static tutti_status team_start_batch(tutti_team *team, const tutti_collective *const *what,
+                                     uint32_t count, tutti_request *request)
+{
+    ncclComm_t comm = communicator_handle(team->communicator);
+    int32_t before;
+    tutti_status status = make_room(team, count);
+
+    if (!status)
+        status = team->device->enter(team->accelerator, &before);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        note_average(team, what[i]);
+    const ncclResult_t result =
+        count == 1 ? operations_start(team->nccl, comm, team->rank, *what)
+                   : operations_start_all(team->nccl, comm, team->rank, what, count);
+    team->device->leave(team->accelerator, before);
+    if (result && result != ncclInProgress)
+        return failure(team, count == 1 ? "the operation" : "the operations of a batch", result);
+    request->status = result ? TUTTI_ERR_NOT_READY : finish(team);
+    return TUTTI_OK;
 }
 
 static tutti_status team_start(tutti_team *team, const tutti_collective *what,
                                tutti_request *request)
 {
-    int32_t before;
-    tutti_status status = team->device->enter(team->accelerator, &before);
-
-    if (status)
-        return status;
-    note_average(team, what);
-    const ncclResult_t result =
-        operations_start(team->nccl, communicator_handle(team->communicator), team->rank, what);
-    team->device->leave(team->accelerator, before);
-    if (result && result != ncclInProgress)
-        return failure(team, "the operation", result);
-    request->status = result ? TUTTI_ERR_NOT_READY : finish(team);
-    return TUTTI_OK;
+    return team_start_batch(team, &what, 1, request);
 }
 
 static tutti_status team_test(tutti_team *team, tutti_request *request)
@@ -399,6 +433,7 @@ static const tutti_collectives_ops operations = {
     .close = team_close,
     .engine = nccl_engine,
     .describe = nccl_describe,
+    .start_batch = team_start_batch,
 };
 
 static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),

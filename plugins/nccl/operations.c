@@ -301,3 +301,16 @@ ncclResult_t operations_start(const struct nccl_library *nccl, ncclComm_t comm, 
         return start_blocks(&g);
     }
 }
+
+ncclResult_t operations_start_all(const struct nccl_library *nccl, ncclComm_t comm, int rank,
+                                  const tutti_collective *const *what, uint32_t count)
+{
+    ncclResult_t result = added(nccl->ncclGroupStart());
+
+    if (result)
+        return result;
+    for (uint32_t i = 0; i < count && !result; i++)
+        result = added(operations_start(nccl, comm, rank, what[i]));
+    const ncclResult_t end = nccl->ncclGroupEnd();
+    return result ? result : end;
+}

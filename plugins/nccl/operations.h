@@ -13,3 +13,6 @@ bool operations_serve(const tutti_collective *what, int code);
 /* Puts it on its stream. Once more: ncclInProgress is no failure. */
 ncclResult_t operations_start(const struct nccl_library *nccl, ncclComm_t comm, int rank,
                               const tutti_collective *what);
+/* The same for several, by one launch. */
+ncclResult_t operations_start_all(const struct nccl_library *nccl, ncclComm_t comm, int rank,
+                                  const tutti_collective *const *what, uint32_t count);

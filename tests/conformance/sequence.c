@@ -167,7 +167,7 @@ static void draw_memory(const struct conformance_call *call, int rank, struct lo
 
 struct local_facts sequence_local(const struct conformance_call *call, int rank)
 {
-    uint64_t state = random_mix(call->key + (uint64_t)rank + 1);
+    uint64_t state = random_mix(call->key + (uint64_t)rank + 1), of_all = random_mix(call->key);
     struct local_facts facts = {.way = call->row.level[FACTOR_WAY],
                                 .other_place = call->row.level[FACTOR_PLACE] == PLACE_OTHER,
                                 .by_offset = random_below(&state, 2),
@@ -176,7 +176,8 @@ struct local_facts sequence_local(const struct conformance_call *call, int rank)
     unsigned align = call->row.level[FACTOR_ALIGN];
 
     if (call->mixed) {
-        facts.way = random_below(&state, WAYS);
+        /* An engine that takes tensors on devices wants the same batches on all members. */
+        facts.way = random_below(call->devices == DEVICES_ALIKE ? &of_all : &state, WAYS);
         facts.other_place = random_below(&state, 2);
         align = align == LEVEL_NONE ? align : random_below(&state, space_levels(FACTOR_ALIGN));
     }

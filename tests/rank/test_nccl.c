@@ -26,6 +26,11 @@ static void run_of(const char *program, const char *name, int size)
     {                                                                                              \
         run_of("rank_nccl", #name, size);                                                          \
     }
+#define BATCH_CASE(name, size)                                                                     \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        run_of("rank_nccl_batch", #name, size);                                                    \
+    }
 /* What tensors on GPUs do over any backend. */
 #define DEVICE_CASE(name, size)                                                                    \
     Test(nccl, name)                                                                               \
@@ -37,7 +42,11 @@ CASE(a_call_over_nccl_returns_while_its_stream_is_held, 2)
 CASE(a_thousand_calls_are_issued_while_their_stream_is_held, 2)
 CASE(blocks_of_different_sizes_go_over_nccl, 3)
 CASE(what_nccl_does_not_do_goes_by_the_host, 3)
-CASE(a_waiting_batch_returns_while_its_stream_is_held, 2)
+BATCH_CASE(a_waiting_batch_returns_while_its_stream_is_held, 2)
+BATCH_CASE(a_batch_over_nccl_is_one_launch, 3)
+BATCH_CASE(a_call_of_a_batch_over_nccl_may_need_the_result_of_another, 3)
+BATCH_CASE(a_batch_over_nccl_has_calls_of_two_streams_and_of_strided_tensors, 3)
+BATCH_CASE(a_stream_waits_for_a_batch_and_the_host_does_not, 2)
 CASE(another_stream_waits_for_a_call_that_is_waited_for_next, 2)
 CASE(a_call_on_a_held_stream_is_running_in_the_record, 2)
 CASE(host_and_gpu_memory_in_one_call_over_nccl_is_refused, 2)
@@ -110,7 +119,7 @@ WARNS(auto_does_without_nccl_where_its_versions_differ, "2.28.7")
 WARNS(auto_does_without_nccl_where_ranks_share_a_gpu, "not by nccl: ranks 0 and 1 share the device")
 
 /* A fault of rank 1 alone. */
-static struct ranks *start_with(const char *name, const char *fault)
+static struct ranks *start_of(const char *program, const char *name, const char *fault)
 {
     const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
                                "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
@@ -120,7 +129,7 @@ static struct ranks *start_with(const char *name, const char *fault)
                                fault,
                                NULL};
     struct ranks *ranks = ranks_start(
-        &(struct ranks_options){.program = "rank_nccl", .case_name = name, .size = 3, .env = env});
+        &(struct ranks_options){.program = program, .case_name = name, .size = 3, .env = env});
 
     cr_assert_not_null(ranks);
     return ranks;
@@ -143,7 +152,12 @@ static void expect_same_words(struct ranks *ranks, bool without_1)
 #define SAME_WORDS(name, fault)                                                                    \
     Test(nccl, name)                                                                               \
     {                                                                                              \
-        expect_same_words(start_with(#name, fault), false);                                        \
+        expect_same_words(start_of("rank_nccl", #name, fault), false);                             \
+    }
+#define BATCH_SAME_WORDS(name, fault)                                                              \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        expect_same_words(start_of("rank_nccl_batch", #name, fault), false);                       \
     }
 
 SAME_WORDS(a_rank_that_never_joins_is_waited_for_until_the_deadline, "STANDIN_NCCL_JOIN=7")
@@ -237,8 +251,8 @@ Test(nccl, its_lines_are_in_the_file_that_a_user_names)
 
 Test(nccl, a_rank_whose_nccl_fails_is_told_in_its_words)
 {
-    struct ranks *ranks =
-        start_with("a_rank_whose_nccl_fails_is_told_in_its_words", "STANDIN_NCCL_JOIN=1");
+    struct ranks *ranks = start_of("rank_nccl", "a_rank_whose_nccl_fails_is_told_in_its_words",
+                                   "STANDIN_NCCL_JOIN=1");
 
     cr_expect(ranks_wait(ranks));
     const char *said = ranks_result(ranks, 1)->err;
@@ -252,11 +266,20 @@ Test(nccl, a_rank_whose_nccl_fails_is_told_in_its_words)
 SAME_WORDS(members_with_host_and_gpu_memory_over_nccl_are_a_mismatch, NULL)
 SAME_WORDS(other_counts_over_nccl_are_a_mismatch, NULL)
 SAME_WORDS(other_operations_over_nccl_are_a_mismatch, NULL)
+BATCH_SAME_WORDS(batches_over_nccl_that_differ_are_a_mismatch, NULL)
+BATCH_SAME_WORDS(an_error_inside_of_a_batch_is_told_to_all, "STANDIN_NCCL_FAILS_AT=2")
 SAME_WORDS(an_error_that_comes_late_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2")
 DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
 DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_never_calls, 2)
 
 Test(nccl, a_rank_that_is_killed_ends_an_issued_call)
 {
-    expect_same_words(start_with("a_rank_that_is_killed_ends_an_issued_call", NULL), true);
+    expect_same_words(start_of("rank_nccl", "a_rank_that_is_killed_ends_an_issued_call", NULL),
+                      true);
+}
+
+Test(nccl, a_rank_that_is_killed_ends_an_issued_batch)
+{
+    expect_same_words(
+        start_of("rank_nccl_batch", "a_rank_that_is_killed_ends_an_issued_batch", NULL), true);
 }

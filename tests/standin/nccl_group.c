@@ -28,6 +28,12 @@ static _Thread_local struct {
 } group;
 
 static atomic_long calls_made;
+static atomic_int launched;
+
+EXPORT int standin_nccl_launches(void)
+{
+    return atomic_load(&launched);
+}
 
 /* ---- putting on streams --------------------------------------------------------------------- */
 
@@ -76,6 +82,7 @@ static CUresult put(const struct cuda *cu, struct launch *launch, CUstream strea
     pthread_mutex_lock(&comm->lock);
     launch->number = capture ? 0 : ++comm->issued;
     pthread_mutex_unlock(&comm->lock);
+    atomic_fetch_add(&launched, 1);
     return cu->standin_cuda_put(stream, nccl_run_launch, launch,
                                 sizeof *launch + launch->count * sizeof *launch->tasks);
 }
