@@ -47,6 +47,7 @@ struct stand_ins {
     void *stream;
     int64_t timeout_ms; /* of the call; 0: the group's */
     bool by_parts;      /* the operation works on a part of the tensor for each member at once */
+    bool receives;      /* a message, begun before the stream comes to it */
     uint32_t flags;     /* TUTTI_FIXED_ORDER, … */
     bool is_direct;     /* a tensor has none, since an engine takes it where it lies, on a device */
     bool has_host;      /* a tensor is in host memory */

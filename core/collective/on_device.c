@@ -53,9 +53,11 @@ static tutti_status check_device(const struct tutti_group *group, struct device 
         what, tensor->device.id, type, group->name, device_name(device));
 }
 
-/* How a long tensor is used while the rest of it is on its way; an engine takes it as a whole. */
+/* How a long tensor is used while the rest of it is on its way; an engine takes it as a whole. Messages need no engine. */
 static uint32_t parts_of(const struct tutti_group *group, const struct stand_ins *stand_ins)
 {
+    if (!stand_ins->fields)
+        return 1;
     if (group->ways.native)
         return 0;
     return stand_ins->by_parts ? (uint32_t)group->size : 1;
@@ -168,14 +170,20 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
                                 enum tensor_use use, struct stand_ins *stand_ins, void **ret_data)
 {
     const int32_t given = tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
-    const bool pinned = given == TUTTI_DEVICE_CUDA_HOST;
+    const bool is_pinned = given == TUTTI_DEVICE_CUDA_HOST;
+    /* A message may come before the stream does, so it is not received into memory that the stream may still use. */
+    const bool pinned = is_pinned && !(stand_ins->receives && stand_ins->stream);
     const bool managed = given == TUTTI_DEVICE_CUDA_MANAGED;
-    const int32_t type = pinned ? TUTTI_DEVICE_CUDA : device_type_of(given);
-    struct device_tensor on_device = {
-        tensor, size, what, use, stand_ins->stream, parts_of(group, stand_ins)};
+    const int32_t type = is_pinned ? TUTTI_DEVICE_CUDA : device_type_of(given);
+    struct device_tensor on_device = {tensor,
+                                      size,
+                                      what,
+                                      stand_ins->receives ? TENSOR_WRITTEN : use,
+                                      stand_ins->stream,
+                                      parts_of(group, stand_ins)};
     struct device *device;
 
-    stand_ins->has_host |= pinned;
+    stand_ins->has_host |= is_pinned;
     if (pinned && !stand_ins->stream)
         return packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
     if (!type)
@@ -185,9 +193,9 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
             "device type 1",
             what, given);
     tutti_status status = device_of_group(group, type, &device);
-    if (!status && !pinned && !managed)
+    if (!status && !is_pinned && !managed)
         status = check_device(group, device, tensor, type, what);
-    if (!status && !pinned)
+    if (!status && !is_pinned)
         status = device_check_place(device, tensor, size, what);
     const bool direct = !pinned && stays_on_device(group, stand_ins, tensor->dtype);
     if (!status)
@@ -196,7 +204,7 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         return status;
     if (direct)
         return use_directly(device, &on_device, stand_ins, ret_data);
-    stand_ins->has_device |= !pinned;
+    stand_ins->has_device |= !is_pinned;
     if (!pinned)
         return stand_in(group, &(struct making){device, &on_device, &stand_ins->first, ret_data},
                         stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms);

@@ -41,7 +41,7 @@ ON_THE_WAY tutti_status check_peer(const struct tutti_group *group, const struct
 ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
                               const tutti_options *options, struct message *m)
 {
-    /* A stand-in is written back whole, also where a shorter message came. */
+    /* A stand-in in host memory is written back whole, also where a shorter message came. */
     const enum tensor_use received = m->up_to ? TENSOR_BOTH : TENSOR_WRITTEN;
     uint64_t count;
 
@@ -53,6 +53,7 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     }
     if (!status)
         status = check_peer(group, m);
+    m->packed.receives = m->kind == CALL_RECV;
     m->dtype = tensor ? tensor->dtype : 0;
     if (!status)
         status =
@@ -83,8 +84,10 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         record_message(group, m->kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_RUNNING);
     call->in = call->out = (struct blocks){.base = m->data};
     call_list_append(&group->calls.messages, call);
-    if (call->packed)
+    if (call->packed) {
         record_staged(group, call);
+        staged_message(group, call);
+    }
     if (group->ways.wrappers && !wrappers_begin(group, call)) {
         call_fails(call);
         return TUTTI_OK;

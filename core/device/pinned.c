@@ -190,7 +190,7 @@ tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **
         return error_set(TUTTI_ERR_NO_MEMORY,
                          "a tensor of %s with %" PRIu64 " bytes takes %" PRIu64
                          " MiB of pinned memory, more than calls may use: "
-                         "TUTTI_PINNED_MIB raises that, or reduce it in parts",
+                         "TUTTI_PINNED_MIB raises that, or make the call for parts of the tensor",
                          device->name, bytes, class_bytes(size_class) >> 20);
     struct pinned *pinned = NULL;
     tutti_status status = take_idle(device, size_class, &pinned);

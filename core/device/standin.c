@@ -14,6 +14,9 @@
  * while the operation runs, by the device's own stream, since any thread may move the operation; the call's stream then
  * waits for an event behind them.
  *
+ * A receive is posted before its stream has come to the call, so what the tensor held is not brought to its stand-in:
+ * of a shorter message only the bytes that came go back.
+ *
  * Invariant: when the stand-in ends, the event of its memory is behind all that any stream does with the memory.
  */
 #include <sched.h>
@@ -58,16 +61,33 @@ static tutti_status fetch(const struct stand_in *s, uint64_t begin, uint64_t end
                      (end - begin) / s->view->element_bytes);
 }
 
-/* Puts the copy of [begin, end) from pinned memory on a stream. */
+/* The element with that number in row-major order. */
+static unsigned char *element_at(const tutti_device_view *view, uint64_t number)
+{
+    unsigned char *at = view->first;
+
+    for (uint32_t i = view->dimensions; i-- > 0; number /= (uint64_t)view->extent[i])
+        at += (int64_t)(number % (uint64_t)view->extent[i]) * view->stride[i];
+    return at;
+}
+
+/* Puts the copy of [begin, end) from pinned memory on a stream. A message may have ended inside of an element. */
 static tutti_status copy_back(const struct stand_in *s, void *stream, uint64_t begin, uint64_t end)
 {
     const tutti_device_ops *ops = device_ops(s->device);
     const unsigned char *from = (const unsigned char *)s->pinned->memory + begin;
+    const uint64_t element = s->view ? s->view->element_bytes : 1;
+    const uint64_t first = begin / element, count = (end - begin) / element;
+    const uint64_t rest = (end - begin) % element;
 
     if (!s->view)
         return ops->copy(s->device->accelerator, stream, s->first + begin, from, end - begin);
-    return ops->unpack(s->device->accelerator, stream, s->view, from,
-                       begin / s->view->element_bytes, (end - begin) / s->view->element_bytes);
+    tutti_status status =
+        count ? ops->unpack(s->device->accelerator, stream, s->view, from, first, count) : TUTTI_OK;
+    if (!status && rest)
+        status = ops->copy(s->device->accelerator, stream, element_at(s->view, first + count),
+                           from + count * element, rest);
+    return status;
 }
 
 static tutti_status return_by(struct stand_in *s, void *stream)
@@ -174,10 +194,22 @@ static void stand_in_free(struct packed *packed)
     free(s);
 }
 
+static void shorten(struct packed *packed, uint64_t bytes)
+{
+    struct stand_in *s = stand_in_of(packed);
+
+    if (bytes >= s->bytes)
+        return;
+    s->bytes = bytes;
+    if (packed->pieces)
+        pieces_shorten(packed->pieces, bytes);
+}
+
 static const struct packed_staging staging = {.filled = filled,
                                               .put_back = put_back,
                                               .bring_back = bring_back,
                                               .free = stand_in_free,
+                                              .shorten = shorten,
                                               .piece_filled = piece_filled,
                                               .give_piece = give_piece,
                                               .give_rest = give_rest};

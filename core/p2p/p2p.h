@@ -187,6 +187,14 @@ struct p2p_op {
     void *user;
     /* A receive accepts a shorter message, too; `bytes` gives its length. */
     bool up_to;
+    /*
+     * NULL, or for long messages whose buffer is filled, or emptied, while they are on their way. Both are called in the
+     * middle of the engine's work, as events are, and for no message to oneself.
+     */
+    /* Whether the first `bytes` of a send may be read. It is asked again until they may, in p2p_progress(). */
+    bool (*may_read)(struct p2p_op *op, uint64_t bytes);
+    /* So many bytes of a receive have arrived at `offset`; not told of all of them. */
+    void (*arrived)(struct p2p_op *op, uint64_t offset, uint64_t bytes);
 
     /* The engine's. */
     struct p2p_group *group;

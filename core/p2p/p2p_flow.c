@@ -105,14 +105,20 @@ static void mute(struct p2p_path *path, tutti_status status, const char *what, c
         p2p_path_fail(path, status, "%s rank %d: %s", what, path->label_rank, message);
 }
 
+/* The path is tried again by the next p2p_progress(). */
+static void block(struct p2p_path *path)
+{
+    if (p2p_link_alone(&path->blocked))
+        p2p_link_append(&path->engine->blocked, &path->blocked);
+}
+
 /* The transport is full, or does not go on: for its own words, if it had any since `number`. False. */
 static bool refused(struct p2p_io *io, tutti_status status, uint64_t number)
 {
     struct p2p_path *path = io->path;
 
     if (status == TUTTI_ERR_BUSY) {
-        if (p2p_link_alone(&path->blocked))
-            p2p_link_append(&path->engine->blocked, &path->blocked);
+        block(path);
         return false;
     }
     const char *why = error_since(number) ? error_message() : tutti_status_string(status);
@@ -218,21 +224,37 @@ static bool give_packet(struct p2p_packet *packet)
     return true;
 }
 
-/* The next piece of the first granted send. */
+static uint64_t piece_of(const struct p2p_path *path, const struct p2p_op *op)
+{
+    const uint64_t left = op->capacity - op->issued;
+
+    return left < path->at->piece_bytes ? left : path->at->piece_bytes;
+}
+
+/* The first granted send whose next piece may be read; NULL: none, or not yet. */
+static struct p2p_op *next_stream(struct p2p_path *path)
+{
+    P2P_EACH(op, &path->streams, struct p2p_op, queue) {
+        if (!op->may_read || op->may_read(op, op->issued + piece_of(path, op)))
+            return op;
+        block(path);
+    }
+    return NULL;
+}
+
+/* The next piece of a granted send. */
 static struct p2p_packet *next_piece(struct p2p_path *path)
 {
-    struct p2p_op *op = P2P_FIRST(&path->streams, struct p2p_op, queue);
+    struct p2p_op *op = path->pieces == P2P_PIECES_MAX ? NULL : next_stream(path);
 
-    if (!op || path->pieces == P2P_PIECES_MAX)
+    if (!op)
         return NULL;
 
-    uint64_t left = op->capacity - op->issued;
     struct p2p_header header = {.kind = P2P_DATA,
                                 .group = op->group->id,
                                 .source = (uint32_t)op->group->rank,
                                 .id = op->peer_id,
-                                .bytes =
-                                    left < path->at->piece_bytes ? left : path->at->piece_bytes,
+                                .bytes = piece_of(path, op),
                                 .tag = op->issued};
 
     if (!p2p_packet_queue(path, &header, op, (const uint8_t *)op->buffer + op->issued)) {
@@ -447,7 +469,7 @@ void p2p_flow_received(struct p2p_io *io)
     } else {
         if (op && incoming->buffer)
             memcpy((uint8_t *)op->buffer + incoming->offset, incoming->data, incoming->bytes);
-        p2p_flow_taken_in(path, op, incoming->bytes, incoming->charged);
+        p2p_flow_taken_in(path, op, incoming->offset, incoming->bytes, incoming->charged);
     }
     p2p_incoming_free(incoming);
 }

@@ -192,7 +192,7 @@ struct p2p_path {
     struct p2p_endpoint *at; /* NULL: the way to oneself, which has a window and nothing else */
     tutti_peer *peer;
     struct p2p_link link;     /* in endpoint->paths */
-    struct p2p_link blocked;  /* in engine->blocked: the transport was full */
+    struct p2p_link blocked;  /* in engine->blocked */
     struct p2p_link gathered; /* in engine->gathered: packets queue until p2p_release() */
     struct p2p_link failing;  /* in engine->failing */
     int label_rank;
@@ -256,7 +256,7 @@ struct p2p_engine {
     struct p2p_link groups;
     struct p2p_group_name *names[P2P_NAME_SLOTS];
     struct p2p_link ready;    /* ios that are complete */
-    struct p2p_link blocked;  /* paths whose transport was full */
+    struct p2p_link blocked;  /* paths with something to try again */
     struct p2p_link gathered; /* paths that send at p2p_release() */
     bool gathers;             /* between p2p_gather() and p2p_release() */
     struct p2p_link failing;  /* paths to take apart */

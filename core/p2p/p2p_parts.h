@@ -96,13 +96,15 @@ static inline void p2p_flow_told(struct p2p_path *path, const struct p2p_header 
 }
 /* Bytes of it have left, or have arrived. */
 void p2p_flow_moved(struct p2p_op *op, uint64_t bytes);
-/* A payload is in the memory of its receive (NULL: nobody wants it), and counted against the sender's credit if
- * it was `charged`. */
-static inline void p2p_flow_taken_in(struct p2p_path *path, struct p2p_op *op, uint64_t bytes,
-                                     bool charged)
+/* A payload is in the memory of its receive (NULL: nobody wants it) from `offset` on, and counted against the sender's
+ * credit if it was `charged`. */
+static inline void p2p_flow_taken_in(struct p2p_path *path, struct p2p_op *op, uint64_t offset,
+                                     uint64_t bytes, bool charged)
 {
     if (charged)
         p2p_flow_credit(path, bytes);
+    if (op && op->arrived)
+        op->arrived(op, offset, bytes);
     if (op)
         p2p_flow_moved(op, bytes);
 }

@@ -93,6 +93,7 @@ bool p2p_short_expect(struct p2p_path *path, const struct p2p_header *header, st
     struct p2p_buffers *buffers = &path->engine->buffers;
     const uint64_t bytes = header->bytes;
     const bool charged = header->kind != P2P_DATA;
+    const uint64_t offset = charged ? 0 : header->tag;
 
     path->arrived++;
     if (envelope) {
@@ -106,8 +107,8 @@ bool p2p_short_expect(struct p2p_path *path, const struct p2p_header *header, st
     }
     if (op)
         p2p_short_copy(&path->shown->shown, path->shown->header_bytes,
-                       (uint8_t *)op->buffer + (charged ? 0 : header->tag), bytes);
-    p2p_flow_taken_in(path, op, bytes, charged);
+                       (uint8_t *)op->buffer + offset, bytes);
+    p2p_flow_taken_in(path, op, offset, bytes, charged);
     return true;
 }
 

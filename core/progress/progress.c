@@ -213,7 +213,7 @@ void group_message_done(struct p2p_op *op)
     if (op->status)
         p2p_op_error(op);
     else
-        call->bytes = op->bytes;
+        packed_shorten(call->packed, call->bytes = op->bytes);
     if (call->state.work)
         call->state.work->source = call->kind == CALL_RECV ? op->source : -1;
     if (call->kind == CALL_RECV && op->source >= 0)

@@ -194,6 +194,8 @@ bool staged_return(struct tutti_group *group, struct call *call, tutti_status st
 /* Puts the copies back on the stream of the call, which is blocking and over. If it failed, the stream waits for those
  * that are on their way. */
 tutti_status staged_put_back(struct call *call, tutti_status status);
+/* A message with stand-ins is about to be posted, or held: its long ones come and go in pieces. */
+void staged_message(const struct tutti_group *group, struct call *call);
 /* Whether a message that is about to be posted has to wait, for its tensor or for sends before it. */
 bool staged_hold(struct tutti_group *group, struct call *call);
 /* Takes a message from those that are held; false: it is none. */

@@ -5,8 +5,9 @@
  *
  * A collective waits in the queue until its stand-ins are filled; the others wait for it as for a late member. Where a
  * schedule does it, it begins with the first pieces of long ones (tensor/pieces.h), its steps wait for the others, and
- * finished pieces go back meanwhile. A receive is posted at once. A send that has to wait is *held*, with all sends behind it, so that messages
- * leave in the order of their calls.
+ * finished pieces go back meanwhile. A receive is posted at once. A send that has to wait is *held*, with all sends behind
+ * it, so that messages leave in the order of their calls. A long message is held until its first piece has come, reads the
+ * others as they come, and goes back on the other side in pieces, too.
  *
  * A blocking call has its results in the stand-ins when it is complete, and its own thread puts the copies back on its
  * stream. A work is *returning* from then on until its copies back are done, in a list of its own: the next call
@@ -143,10 +144,46 @@ tutti_status staged_put_back(struct call *call, tutti_status status)
 
 /* ---- sends ---- */
 
+/* What fails here, a device, fails the group: the receiver waits for the rest. */
+static bool may_read(struct p2p_op *op, uint64_t bytes)
+{
+    struct call *call = op->user;
+    const tutti_status status =
+        call_is_failing(call) ? TUTTI_ERR_NOT_READY : pieces_reach(call->packed, op->buffer, bytes);
+
+    if (status && status != TUTTI_ERR_NOT_READY)
+        group_call_failed(call->group, call, status);
+    return !status;
+}
+
+static void arrived(struct p2p_op *op, uint64_t offset, uint64_t bytes)
+{
+    const struct call *call = op->user;
+
+    pieces_arrived(call->packed, offset, bytes);
+}
+
+/* A message to oneself is copied in one go, and wrappers see one that has come whole. */
+void staged_message(const struct tutti_group *group, struct call *call)
+{
+    if (!call->packed->pieces || call->peer == group->rank || group->ways.wrappers)
+        return;
+    if (call->kind == CALL_SEND)
+        call->message.may_read = may_read;
+    else
+        call->message.arrived = arrived;
+}
+
+/* Whether a send may be posted, as far as its stand-in goes. */
+static tutti_status may_leave(struct call *call)
+{
+    return call->message.may_read ? pieces_may_begin(call->packed) : packed_fill(call->packed);
+}
+
 bool staged_hold(struct tutti_group *group, struct call *call)
 {
-    call->held = call->kind == CALL_SEND &&
-                 (group->calls.held || (call->packed && packed_fill(call->packed)));
+    call->held =
+        call->kind == CALL_SEND && (group->calls.held || (call->packed && may_leave(call)));
     group->calls.held += call->held;
     return call->held;
 }
@@ -184,15 +221,18 @@ static unsigned move_held(struct tutti_group *group)
 
     while (group->calls.held) {
         struct call *call = first_held(group);
-        tutti_status status = packed_fill(call->packed);
+        tutti_status status = may_leave(call);
 
         if (status == TUTTI_ERR_NOT_READY)
             break;
         (void)staged_withdraw(group, call);
         moved++;
-        if (!status)
-            status = p2p_send(route_messages(group), &call->message, call->peer, call->tag,
-                              call->in.base, call->bytes);
+        if (status) { /* the receiver waits, and knows of no message yet */
+            group_call_failed(group, call, status);
+            continue;
+        }
+        status = p2p_send(route_messages(group), &call->message, call->peer, call->tag,
+                          call->in.base, call->bytes);
         if (status)
             fail_send(group, call, status);
     }

@@ -121,3 +121,10 @@ tutti_status packed_bring_back(struct packed *list)
     }
     return status;
 }
+
+void packed_shorten(struct packed *list, uint64_t bytes)
+{
+    for (; list; list = list->next)
+        if (list->staging && list->staging->shorten)
+            list->staging->shorten(list, bytes);
+}

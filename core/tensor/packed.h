@@ -32,6 +32,8 @@ struct packed_staging {
     /* OK: the copy back is done. NOT_READY: it has been begun, by a stream of its own, or cannot begin yet. */
     tutti_status (*bring_back)(struct packed *packed);
     void (*free)(struct packed *packed);
+    /* NULL, or: the operation has written only the first `bytes`, and no others go back. */
+    void (*shorten)(struct packed *packed, uint64_t bytes);
 
     /* Of a stand-in in pieces (pieces.h): as filled() for one of them. */
     tutti_status (*piece_filled)(struct packed *packed, uint32_t index);
@@ -94,3 +96,5 @@ tutti_status packed_fill(struct packed *list);
 /* As the functions of an entry, for all that are written. */
 tutti_status packed_put_back(struct packed *list);
 tutti_status packed_bring_back(struct packed *list);
+/* A message of so many bytes has come to the tensor of a list; no others are copied back. */
+void packed_shorten(struct packed *list, uint64_t bytes);

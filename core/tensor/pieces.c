@@ -166,6 +166,44 @@ tutti_status pieces_give(struct packed *list, uint32_t next)
     return TUTTI_OK;
 }
 
+static uint64_t common(const struct piece *piece, uint64_t begin, uint64_t end)
+{
+    const uint64_t from = piece->begin > begin ? piece->begin : begin;
+    const uint64_t to = piece->end < end ? piece->end : end;
+
+    return to > from ? to - from : 0;
+}
+
+void pieces_arrived(struct packed *packed, uint64_t at, uint64_t bytes)
+{
+    struct pieces *pieces = packed->pieces;
+
+    if (!packed->is_filled)
+        packed->is_filled = !packed->staging->filled(packed);
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        struct piece *piece = &pieces->piece[i];
+
+        piece->arrived += common(piece, at, at + bytes);
+        if (piece->is_back || piece->arrived < piece->end - piece->begin || !packed->is_filled ||
+            packed->staging->give_piece(packed, i))
+            continue;
+        piece->is_back = true;
+        pieces->back++;
+    }
+}
+
+void pieces_shorten(struct pieces *pieces, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        struct piece *piece = &pieces->piece[i];
+
+        if (piece->begin >= bytes)
+            piece->is_back = true;
+        else if (piece->end > bytes)
+            piece->end = bytes;
+    }
+}
+
 bool pieces_are_going(const struct packed *list)
 {
     while (list && !(list->pieces && list->pieces->back))

@@ -22,6 +22,7 @@ enum { PIECE_BYTES_MIN = 1 << 20, PIECES_USUAL = 16, PIECES_MAX = 32 };
 struct piece {
     uint64_t begin, end; /* bytes of the stand-in */
     uint32_t until;      /* of the operation's steps: from this one on none writes the piece */
+    uint64_t arrived;    /* bytes of a message that were written to it */
     bool is_back;        /* the copy back was begun */
 };
 
@@ -50,6 +51,11 @@ tutti_status pieces_reach(struct packed *list, const void *first, uint64_t bytes
 void pieces_note_write(struct packed *list, const void *first, uint64_t bytes, uint32_t until);
 /* The operation has done the steps before `next`: begins to copy back what no other writes. */
 tutti_status pieces_give(struct packed *list, uint32_t next);
+/* A message has written `bytes` from `at` on to the entry: begins to copy back what is whole. A copy that cannot begin is
+ * left to packed_bring_back() or packed_put_back(), which say why. */
+void pieces_arrived(struct packed *packed, uint64_t at, uint64_t bytes);
+/* Leaves out what lies behind the first `bytes`. */
+void pieces_shorten(struct pieces *pieces, uint64_t bytes);
 /* Whether pieces are on their way back, or were. */
 bool pieces_are_going(const struct packed *list);
 /* The operation has failed: nothing more goes back, and packed_bring_back() waits for what is on its way. */

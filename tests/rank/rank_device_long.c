@@ -13,63 +13,9 @@
 
 #include "harness/gpu.h"
 #include "harness/rank.h"
+#include "rank/twins.h"
 
 enum { EACH = 433333 }; /* elements of a block: 1.65 MiB, no multiple of a line */
-
-/* A tensor on the GPU and one in host memory that begin with the same elements. */
-struct twins {
-    float *on_device, *on_host, *read;
-    int64_t shape, count;
-    tutti_tensor device, host;
-};
-
-static void twins_fill(struct twins *t, int salt)
-{
-    for (int64_t i = 0; i < t->count; i++)
-        t->on_host[i] = (float)((i * 2654435761U + (uint32_t)salt * 40503U) % 100003) / 977.0F;
-    gpu_write(t->on_device, t->on_host, (size_t)t->count * sizeof *t->on_host);
-}
-
-static void twins_make(struct twins *t, int64_t count, int salt)
-{
-    const size_t bytes = (size_t)count * sizeof *t->on_host;
-
-    t->count = count;
-    t->on_device = gpu_allocate(bytes);
-    t->on_host = malloc(bytes);
-    t->read = malloc(bytes);
-    require(t->on_host && t->read);
-    t->host = tutti_tensor_1d(t->on_host, TUTTI_F32, &t->shape, count);
-    t->device = t->host;
-    t->device.data = t->on_device;
-    t->device.device = gpu_device();
-    twins_fill(t, salt);
-}
-
-static void twins_free(struct twins *t)
-{
-    gpu_free(t->on_device);
-    free(t->on_host);
-    free(t->read);
-}
-
-static void twins_check(struct twins *t, const char *what)
-{
-    int64_t i = 0;
-
-    gpu_read(t->read, t->on_device, (size_t)t->count * sizeof *t->read);
-    while (i < t->count && !memcmp(&t->read[i], &t->on_host[i], sizeof *t->read))
-        i++;
-    rank_check(RANK_PLACE, i == t->count, "%s: element %lld is %g on the GPU and %g on the host",
-               what, (long long)i, i < t->count ? (double)t->read[i] : 0,
-               i < t->count ? (double)t->on_host[i] : 0);
-}
-
-static tutti_group *begin(int rank)
-{
-    gpu_use(rank % gpu_count());
-    return rank_init(NULL);
-}
 
 struct operation {
     const char *name;
@@ -169,7 +115,7 @@ static void compare(tutti_group *world, const struct operation *operation, struc
 
 RANK_CASE(long_tensors_on_gpus_get_the_bits_of_host_tensors)
 {
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     void *stream = gpu_stream();
 
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
@@ -187,7 +133,7 @@ RANK_CASE(long_tensors_on_gpus_get_the_bits_of_host_tensors)
 
 RANK_CASE(long_tensors_of_gpus_and_hosts_meet)
 {
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     struct twins t;
 
     twins_make(&t, (int64_t)EACH * 4, rank);
@@ -205,7 +151,7 @@ RANK_CASE(long_tensors_of_gpus_and_hosts_meet)
 /* A long matrix, as its transpose. */
 RANK_CASE(long_tensors_with_strides_are_moved_in_pieces)
 {
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     struct twins t;
     const int64_t extents[2] = {1021, 1900}, strides[2] = {1, 1021};
 
@@ -225,7 +171,7 @@ RANK_CASE(long_tensors_with_strides_are_moved_in_pieces)
 RANK_CASE(more_streams_than_queues_wait_for_a_work)
 {
     enum { STREAMS = 12 };
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     struct twins t;
     void *streams[STREAMS];
     tutti_work *work;
@@ -259,7 +205,7 @@ RANK_CASE(more_streams_than_queues_wait_for_a_work)
 RANK_CASE(calls_wait_for_pinned_memory_that_others_use)
 {
     enum { WORKS = 6, COUNT = 1 << 19 }; /* of 2 MiB */
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     struct twins t[WORKS], longer;
     tutti_work *works[WORKS];
 
@@ -275,6 +221,11 @@ RANK_CASE(calls_wait_for_pinned_memory_that_others_use)
         twins_free(&t[i]);
     }
     twins_make(&longer, 4 * COUNT, rank);
+    check_status(rank ? tutti_recv(world, &longer.device, 0, 1, NULL, NULL)
+                      : tutti_send(world, &longer.device, 1, 1, NULL),
+                 TUTTI_ERR_NO_MEMORY);
+    check_contains(tutti_last_error(), "takes 8 MiB of pinned memory, more than calls may use");
+    check_ok(tutti_barrier(world, NULL, NULL)); /* nothing was exchanged */
     check_status(tutti_all_reduce(world, &longer.device, TUTTI_MAX, NULL, NULL),
                  TUTTI_ERR_NO_MEMORY);
     check_contains(tutti_last_error(), "TUTTI_PINNED_MIB");
@@ -287,7 +238,7 @@ RANK_CASE(calls_wait_for_pinned_memory_that_others_use)
 /* Rank 1 stops while the others wait for it; what they hear must be the same. */
 RANK_CASE(no_stream_waits_for_ever_when_a_rank_is_stopped)
 {
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     void *stream = gpu_stream();
     tutti_options options = TUTTI_OPTIONS_INIT;
     tutti_work *works[2];
@@ -339,7 +290,7 @@ RANK_CASE(a_call_that_waits_for_pinned_memory_hears_of_a_lost_gpu)
     require(getenv("TMPDIR"));
     snprintf(path, sizeof path, "%s/lost", getenv("TMPDIR"));
     setenv("STANDIN_CUDA_LOST_FILE", path, 1);
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     for (int i = 0; i < CALLS && !status; i++) {
         tutti_tensor tensor = tutti_tensor_1d(host, TUTTI_F32, &shape, COUNT);
 
@@ -372,7 +323,7 @@ static void *die_soon(void *unused)
 /* Rank 1 kills itself while all reduce long tensors, and streams wait for that. */
 RANK_CASE(a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all)
 {
-    tutti_group *world = begin(rank);
+    tutti_group *world = twins_begin(rank);
     void *stream = gpu_stream(), *other = gpu_stream();
     tutti_options options = TUTTI_OPTIONS_INIT;
     tutti_status status = TUTTI_OK;

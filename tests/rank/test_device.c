@@ -188,6 +188,28 @@ Test(device, more_streams_than_queues_wait_for_a_work)
     run_long("more_streams_than_queues_wait_for_a_work", 2, "shm", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
+static void run_messages(const char *name, int size, const char *backends, const char *setting)
+{
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, TWO_GPUS, setting, NULL};
+
+    cr_expect(ranks_run(&(struct ranks_options){.program = "rank_device_messages",
+                                                .case_name = name,
+                                                .size = size,
+                                                .backend = backends,
+                                                .env = env}));
+}
+
+#define MESSAGES(name, size)                                                                       \
+    Test(device, name)                                                                             \
+    {                                                                                              \
+        run_messages(#name, size, "shm,tcp", NULL);                                                \
+    }
+
+MESSAGES(long_messages_between_gpus_and_hosts_bring_every_element, 3)
+MESSAGES(long_messages_with_strides_and_to_oneself_are_right, 2)
+MESSAGES(a_shorter_message_leaves_the_rest_of_a_gpu_tensor_as_it_is, 2)
+MESSAGES(a_receive_into_pinned_memory_waits_for_its_stream, 2)
+
 /* ---- failures ---- */
 
 CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
@@ -222,15 +244,13 @@ Test(device, no_stream_waits_for_ever_when_a_rank_is_killed)
 }
 
 /* Rank 1 of three does not pass; the others do, and hear the same. */
-static void lose_in_an_all_reduce(const char *case_name, const char *backend)
+static void lose(const char *program, const char *case_name, const char *backend,
+                 const char *setting)
 {
-    static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, NULL};
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, setting, NULL};
     char words[2][512] = {"", ""};
-    struct ranks *ranks = ranks_start(&(struct ranks_options){.program = "rank_device_long",
-                                                              .case_name = case_name,
-                                                              .size = 3,
-                                                              .backend = backend,
-                                                              .env = env});
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = program, .case_name = case_name, .size = 3, .backend = backend, .env = env});
 
     cr_assert_not_null(ranks);
     for (int r = 0; r < 3; r += 2) {
@@ -242,16 +262,34 @@ static void lose_in_an_all_reduce(const char *case_name, const char *backend)
     ranks_free(ranks);
 }
 
-Test(device, a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all)
-{
-    lose_in_an_all_reduce("a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all", "shm");
-    lose_in_an_all_reduce("a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all", "tcp");
-}
+#define LOSE(name, program, setting)                                                               \
+    Test(device, name)                                                                             \
+    {                                                                                              \
+        lose(program, #name, "shm", setting);                                                      \
+        lose(program, #name, "tcp", setting);                                                      \
+    }
 
-Test(device, no_stream_waits_for_ever_when_a_rank_is_stopped)
+LOSE(a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all, "rank_device_long", NULL)
+LOSE(no_stream_waits_for_ever_when_a_rank_is_stopped, "rank_device_long", NULL)
+LOSE(a_rank_that_is_killed_in_a_long_message_ends_it_on_all, "rank_device_messages",
+     "STANDIN_CUDA_SLOW_MIBS=8")
+
+/* Of rank 0, which sends, or rank 1. */
+Test(device, a_gpu_that_is_lost_in_a_long_message_is_told_to_both)
 {
-    lose_in_an_all_reduce("no_stream_waits_for_ever_when_a_rank_is_stopped", "shm");
-    lose_in_an_all_reduce("no_stream_waits_for_ever_when_a_rank_is_stopped", "tcp");
+    for (int at = 2; at < 8; at++) {
+        char lost[40], rank[40];
+        const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, TWO_GPUS, lost, rank, NULL};
+
+        snprintf(lost, sizeof lost, "STANDIN_CUDA_LOST_AT=%d", at);
+        snprintf(rank, sizeof rank, "STANDIN_CUDA_FAULT_RANK=%d", at % 2);
+        cr_expect(ranks_run(&(struct ranks_options){
+            .program = "rank_device_messages",
+            .case_name = "a_gpu_that_is_lost_in_a_long_message_is_told_to_both",
+            .size = 2,
+            .backend = at < 5 ? "shm" : "tcp",
+            .env = env}));
+    }
 }
 
 /* The device of rank 1 is lost at its 40th and later operations. */

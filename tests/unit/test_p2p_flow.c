@@ -109,6 +109,62 @@ Test(p2p_flow, a_long_message_goes_in_the_pieces_that_the_transport_asks_for)
     }
 }
 
+/* A send whose buffer is filled meanwhile. */
+static uint64_t readable, told;
+
+static bool may_read(struct p2p_op *op, uint64_t bytes)
+{
+    (void)op;
+    return bytes <= readable;
+}
+
+static void arrived(struct p2p_op *op, uint64_t offset, uint64_t bytes)
+{
+    cr_expect_leq(offset + bytes, op->capacity);
+    cr_expect_leq(offset + bytes, readable);
+    told += bytes;
+}
+
+static void fill_slowly(struct world_options options)
+{
+    enum { BYTES = 8 << 20, SOME = 3 << 20 };
+    struct world *world = world_new(options);
+    struct p2p_group *from = world->members[0].group, *to = world->members[1].group;
+    struct p2p_op sends[2] = {{.may_read = may_read}}, receives[2] = {{.arrived = arrived}};
+    uint8_t *out = malloc(BYTES), *in = calloc(2, BYTES);
+
+    fill(out, BYTES, 1);
+    readable = SOME;
+    told = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        p2p_send(from, &sends[i], 1, i, out, BYTES);
+        p2p_recv(to, &receives[i], 0, i, in + i * (size_t)BYTES, BYTES);
+    }
+    world_settle(world);
+    cr_assert_eq(told, SOME, "%llu bytes", (unsigned long long)told);
+    cr_assert_eq(sends[0].status, TUTTI_ERR_NOT_READY);
+    cr_assert_eq(receives[0].status, TUTTI_ERR_NOT_READY);
+    cr_assert_eq(sends[1].status, TUTTI_OK, "the other send need not wait");
+    cr_assert_not(p2p_arm(world->members[0].engine), "nobody wakes it when more may be read");
+    readable = BYTES;
+    world_settle(world);
+    cr_assert_eq(sends[0].status, TUTTI_OK);
+    cr_assert_eq(receives[0].status, TUTTI_OK);
+    cr_assert_eq(told, BYTES);
+    cr_assert(filled(in, BYTES, 1) && filled(in + BYTES, BYTES, 1));
+    cr_assert_eq(world->net.violations, 0);
+    world_free(world);
+    free(out);
+    free(in);
+}
+
+Test(p2p_flow, a_long_message_goes_as_far_as_it_may_be_read)
+{
+    fill_slowly((struct world_options){.members = 2});
+    fill_slowly((struct world_options){.members = 2, .shows = true, .lazy = 20});
+    fill_slowly((struct world_options){.members = 2, .no_cancel = true, .busy = 20, .depth = 2});
+}
+
 Test(p2p_flow, members_take_the_pieces_of_those_whose_transport_asks_for_others)
 {
     enum { BYTES = 8 << 20 };

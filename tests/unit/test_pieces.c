@@ -178,3 +178,36 @@ Test(pieces, a_failure_waits_only_for_what_is_on_its_way)
     cr_expect_eq(in.rest, 0);
     cr_expect(in.packed.is_back);
 }
+
+Test(pieces, a_message_goes_back_in_pieces_as_it_arrives)
+{
+    struct played p = play(0, TENSOR_WRITTEN, 1);
+    struct packed *list = list_of(&p, NULL);
+
+    pieces_arrived(list, 0, MIB + 1);
+    cr_expect_eq(p.count, 0, "the stream has not come to the receive");
+    p.come = p.pieces.count;
+    pieces_arrived(list, 3 * MIB, MIB); /* before what lies before it */
+    cr_assert_eq(p.count, 2);
+    cr_expect_eq(p.given[0], 0);
+    cr_expect_eq(p.given[1], 3);
+    pieces_arrived(list, MIB + 1, 2 * MIB - 1);
+    cr_assert_eq(p.count, 4);
+    cr_expect(pieces_are_going(list));
+}
+
+Test(pieces, what_lies_behind_a_shorter_message_does_not_go_back)
+{
+    struct played p = play(0, TENSOR_WRITTEN, 1);
+    struct packed *list = list_of(&p, NULL);
+
+    p.come = p.pieces.count;
+    pieces_arrived(list, 0, MIB + 10);
+    pieces_shorten(&p.pieces, MIB + 10);
+    cr_expect_eq(p.count, 1);
+    cr_expect(p.pieces.piece[0].is_back);
+    cr_expect_not(p.pieces.piece[1].is_back);
+    cr_expect_eq(p.pieces.piece[1].end, MIB + 10);
+    for (uint32_t i = 2; i < p.pieces.count; i++)
+        cr_expect(p.pieces.piece[i].is_back);
+}
