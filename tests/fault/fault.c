@@ -11,13 +11,14 @@
 
 #include "harness/stalls.h"
 
-enum { WORDS_MAX = 2048, OFFER_MS = 30000, LEAVE_MS = 2000 };
+enum { WORDS_MAX = 2048, VARIABLES_MAX = 16, OFFER_MS = 30000, LEAVE_MS = 2000 };
 
 const struct fault_way fault_shm = {.name = "shm", .backend = "shm"};
 const struct fault_way fault_tcp = {.name = "tcp", .backend = "tcp"};
 const struct fault_way fault_gloo = {.name = "gloo", .backend = "gloo"};
 const struct fault_way fault_ucx = {.name = "ucx", .backend = "ucx"};
 const struct fault_way fault_ucc = {.name = "ucc", .backend = "ucc"};
+const struct fault_way fault_gpus = {.name = "cuda:shm", .backend = "cuda:shm", .has_gpus = true};
 const struct fault_way fault_openmpi = {.name = "openmpi", .backend = "mpi", .mpi = "openmpi"};
 const struct fault_way fault_mpich = {.name = "mpich", .backend = "mpi", .mpi = "mpich"};
 const struct fault_way fault_composed = {
@@ -54,12 +55,24 @@ void fault_remove_folder(const char *folder)
 struct ranks *fault_start(const struct fault_way *way, const char *program, const char *case_name,
                           int size, const char *const *env)
 {
+    const char *all[VARIABLES_MAX + 3] = {NULL};
+    int count = 0;
+
+    for (; env && env[count]; count++) {
+        cr_assert_lt(count, VARIABLES_MAX);
+        all[count] = env[count];
+    }
+    if (way->has_gpus) {
+        all[count++] = "TUTTI_CUDA=" TUTTI_STANDIN_CUDA;
+        all[count++] = "STANDIN_CUDA_DEVICES=8";
+    }
+
     struct ranks *ranks =
         ranks_start(&(struct ranks_options){.program = program,
                                             .case_name = case_name,
                                             .size = size,
                                             .backend = way->backend,
-                                            .env = env,
+                                            .env = all,
                                             .timeout_ms = (FAULT_TEST_S - 5) * 1000,
                                             .host_of = *way->host_of ? way->host_of : NULL,
                                             .mpi = way->mpi});

@@ -21,10 +21,11 @@ struct fault_way {
     const char *backend;
     const char *host_of[FAULT_RANKS_MAX]; /* TUTTI_HOST; the first NULL: all on one host */
     const char *mpi;                      /* as in ranks_options */
+    bool has_gpus;                        /* those of the stand-in for CUDA's driver */
 };
 
 extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucx, fault_ucc,
-    fault_composed, fault_openmpi, fault_mpich;
+    fault_composed, fault_openmpi, fault_mpich, fault_gpus;
 
 /* A test for each way: NAME_over_shm, NAME_over_tcp, NAME_composed. The body sees `way`. */
 #define FAULT_TEST(suite, name)                                                                    \
@@ -64,6 +65,13 @@ extern const struct fault_way fault_shm, fault_tcp, fault_gloo, fault_ucx, fault
     FAULT_TEST_OVER(suite, name, openmpi)                                                          \
     FAULT_TEST_OVER(suite, name, mpich)                                                            \
     FAULT_TEST_WITH_ENGINES(suite, name)
+
+/* The test again, which is defined before this, with a GPU for each rank. */
+#define FAULT_TEST_WITH_GPUS(suite, name)                                                          \
+    Test(suite, name##_with_gpus, .timeout = FAULT_TEST_S)                                         \
+    {                                                                                              \
+        fault_##suite##_##name(&fault_gpus);                                                       \
+    }
 
 /* Starts `size` ranks of a case of `program`; `env` is a list ended by NULL, or NULL. The test
  * fails when they cannot be started. */

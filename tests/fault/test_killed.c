@@ -251,11 +251,13 @@ FAULT_TEST_WITH_ENGINES(killed, in_init_after_its_offer)
 {
     kill_in_init(way, MIDDLE);
 }
+FAULT_TEST_WITH_GPUS(killed, in_init_after_its_offer)
 
 FAULT_TEST_WITH_ENGINES(killed, rank_0_in_init_after_its_offer)
 {
     kill_in_init(way, 0);
 }
+FAULT_TEST_WITH_GPUS(killed, rank_0_in_init_after_its_offer)
 
 /*
  * From the moment that it may publish its offer until all call. Before the offer nobody knows it:

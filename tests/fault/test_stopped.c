@@ -218,11 +218,13 @@ FAULT_TEST_WITH_ENGINES(stopped, who_never_joins_is_named)
 {
     stay_away(way, MIDDLE);
 }
+FAULT_TEST_WITH_GPUS(stopped, who_never_joins_is_named)
 
 FAULT_TEST_WITH_ENGINES(stopped, rank_0_that_never_joins_is_named)
 {
     stay_away(way, 0);
 }
+FAULT_TEST_WITH_GPUS(stopped, rank_0_that_never_joins_is_named)
 
 /* ---- an abort -------------------------------------------------------------------------------- */
 

@@ -83,6 +83,7 @@ FAULT_TEST(stopped_init, in_init_is_named_alone)
 {
     stop_in_init(way, NULL, 0);
 }
+FAULT_TEST_WITH_GPUS(stopped_init, in_init_is_named_alone)
 
 /* Its connection to the store holds nobody up. */
 FAULT_TEST(stopped_init, in_init_is_named_in_time_by_rank_0_that_serves_the_store)
