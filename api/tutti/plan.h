@@ -27,13 +27,15 @@ typedef struct tutti_plan tutti_plan;
  *         tutti_plan_run(plan, NULL);
  *     tutti_plan_free(plan);
  *
- * Local: other members need no plan, and may make the same calls one by one. Tensors must be contiguous. Their
- * memory must stay where it is until the plan is freed; descriptors, counts and options are copied. `ret_source`
+ * Local: other members need no plan, and may make the same calls one by one. Tensors in host memory must be contiguous.
+ * Tensors on devices keep a stand-in in pinned memory each until the plan is freed; what they hold is read in the order of
+ * their call's `options.stream`. Memory and streams must stay until the plan is freed; descriptors, counts and options are
+ * copied. `ret_source`
  * and `ret_bytes` of a receive must stay valid as long, and are written by each run. A reduction
  * of the program stays usable by the plan after tutti_reduce_op_free().
  *
  * The batch is over in any case. Errors: INVALID_ARGUMENT (no batch of this thread is open), UNSUPPORTED (a tensor
- * that is not contiguous), NO_MEMORY, and the error of a call that was refused.
+ * that is not contiguous; an all_to_all in place, or a PREMUL_SUM, whose input is copied when the call is made), NO_MEMORY, and the error of a call that was refused.
  *
  * Semantics: MPI_Allreduce_init and its like, for one call or several.
  */
@@ -44,9 +46,11 @@ TUTTI_API tutti_status tutti_plan_create(tutti_group *group, tutti_plan **ret_pl
  * itself. The tensors' contents are read when it runs. To other members it is the same as the calls.
  *
  * work  NULL: returns when all are complete. Otherwise receives one work for all, which the caller frees.
- *       A plan may run again before a work of it is complete if its calls only read their tensors.
+ *       A plan may run again before a work of it is complete if its calls only read their tensors, and none of these
+ *       is on a device.
  *
- * Errors: those of the calls, BUSY (a batch of this thread is open on the group), FORKED (in a child of the
+ * Errors: those of the calls, BUSY (a batch of this thread is open on the group; tensors on
+ * devices, and a work of the plan is not complete), FORKED (in a child of the
  * process). Timeouts are those of the options that each call was made with, from the start of the run on.
  *
  * Semantics: MPI_Start and MPI_Wait.

@@ -111,6 +111,7 @@ static tutti_status copy_input(struct tutti_group *group, struct collective *c, 
         at += bytes;
     }
     in->blocks.each = each;
+    c->has_copied = true;
     return TUTTI_OK;
 }
 

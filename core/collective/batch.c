@@ -60,8 +60,9 @@ void kept_calls_free(struct kept_call *first)
             chain_free(&kept->collective.memory);
             reduce_op_release(kept->collective.op);
         }
-        packed_end(kept->is_message ? &kept->message.packed.first : &kept->collective.packed.first,
-                   false);
+        struct packed *stand_ins = kept_stand_ins(kept)->first;
+
+        packed_end(&stand_ins, false);
         free(kept);
     }
 }
@@ -209,13 +210,31 @@ static const struct collective *first_collective(const struct kept_call *first)
     return NULL;
 }
 
+/* What was not started. */
 static void give_back(struct kept_call *first)
 {
-    for (struct kept_call *kept = first; kept; kept = kept->next)
-        if (kept->async) {
+    for (struct kept_call *kept = first; kept; kept = kept->next) {
+        struct packed *renewed = kept->is_renewed ? kept_stand_ins(kept)->first : NULL;
+
+        packed_end(&renewed, false);
+        kept->is_renewed = false;
+        if (kept->async)
             call_give_back(kept->async);
-            kept->async = NULL;
-        }
+        kept->async = NULL;
+    }
+}
+
+tutti_status kept_calls_again(struct tutti_group *group, struct kept_call *first)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (struct kept_call *kept = first; kept && !status; kept = kept->next) {
+        status = call_again(group, kept_stand_ins(kept));
+        kept->is_renewed = !status;
+    }
+    if (status)
+        give_back(first);
+    return status;
 }
 
 /* All memory first, so that hardly anything can fail between the first call and the last. Under the progress
@@ -250,16 +269,22 @@ static tutti_status start(struct tutti_group *group, struct kept_call *kept, boo
     struct call *call = &kept->async->call;
     tutti_status status;
 
+    kept->is_renewed = false; /* the call ends them */
     if (kept->is_message) {
+        struct message m = kept->message;
+
         kept->async->work.ret_source = kept->message.ret_source;
         kept->async->work.ret_bytes = kept->message.ret_bytes;
-        return message_post(group, &kept->message, call);
+        if (!again)
+            kept->message.packed.first = NULL;
+        return message_post(group, &m, call);
     }
     if (again) {
         struct collective c = collective_again(&kept->collective);
 
         status = collective_begin(group, &c, call);
         chain_free(&c.memory); /* unless the call has taken them */
+        packed_end(&c.packed.first, false);
         reduce_op_release(c.op);
     } else {
         status = collective_begin(group, &kept->collective, call);
@@ -310,6 +335,8 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
         if (status)
             engine_count_unattended(engine, -1);
         engine_release(engine);
+    } else {
+        give_back(first); /* the stand-ins of this run */
     }
     if (first_collective(first) && group_others_wait(group, status))
         status = group_end_by_own(group, status);

@@ -33,11 +33,18 @@ struct kept_call {
     struct kept_call *next;
     struct async_call *async; /* while it is being started */
     bool is_message;
+    bool
+        is_renewed; /* kept_calls_again() has begun to fill its stand-ins, and it was not started since */
     union {
         struct collective collective;
         struct message message;
     };
 };
+
+static inline const struct stand_ins *kept_stand_ins(const struct kept_call *kept)
+{
+    return kept->is_message ? &kept->message.packed : &kept->collective.packed;
+}
 
 /*
  * Starts the calls in their order, under one hold of the progress lock, with one work for all; `work` NULL: returns
@@ -47,6 +54,8 @@ struct kept_call {
 tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, bool again,
                             tutti_work **work);
 void kept_calls_free(struct kept_call *first);
+/* Before each run with `again`: fills their stand-ins. BUSY: the last run is not over. */
+tutti_status kept_calls_again(struct tutti_group *group, struct kept_call *first);
 
 /* Marks the calls that the engine for devices launches together with the next one; launches.c. */
 tutti_status launches_mark(const struct tutti_group *group, struct kept_call *first);

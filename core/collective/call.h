@@ -100,6 +100,9 @@ static inline bool call_others_wait(const struct tutti_group *group, tutti_statu
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms);
 
+/* Fills the stand-ins that a plan keeps for another run, which ends them. BUSY: the last run has not. */
+tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand_ins);
+
 static inline struct async_call *call_of_work(struct tutti_work *work)
 {
     return (struct async_call *)((char *)work - offsetof(struct async_call, work));
@@ -159,6 +162,7 @@ struct collective {
     struct reduce_op *op; /* a reference; NULL: built in, or none */
     bool waited;          /* TUTTI_WAITS_NEXT */
     bool with_next;       /* CALL_WITH_NEXT, which does not concern its plan */
+    bool has_copied;      /* what it reads was copied when the call was made */
 };
 
 static inline struct collective collective_of(const char *function, enum operation operation,
@@ -201,8 +205,7 @@ tutti_status call_device_blocks(struct tutti_group *group, struct collective *c,
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work);
 
-/* One more call like `c`, which shares its memory and its op. Tensors that are not C-contiguous cannot be used
- * again. */
+/* One more call like `c`, which shares its memory, its op and its stand-ins (call_again()). */
 static inline struct collective collective_again(const struct collective *c)
 {
     struct collective again = *c;

@@ -95,6 +95,25 @@ tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list
                  "earlier work on the stream of this rank's tensor is not done");
 }
 
+tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand_ins)
+{
+    if (!packed_hold(stand_ins->first))
+        return error_set(TUTTI_ERR_BUSY,
+                         "the last run of this plan is not over, and its tensors on devices have "
+                         "one stand-in each: wait for its work first");
+    tutti_status status = packed_again(stand_ins->first);
+    if (!status && group->ways.wrappers)
+        status =
+            call_await_stand_ins(group, stand_ins->first,
+                                 stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms);
+    if (status) {
+        struct packed *held = stand_ins->first;
+
+        packed_end(&held, false);
+    }
+    return status;
+}
+
 /* A stand-in that is made. */
 struct making {
     struct device *device;

@@ -15,21 +15,39 @@
 struct tutti_plan {
     struct tutti_group *group;
     struct kept_call *first;
+    bool has_stand_ins; /* that each run fills */
 };
 
-/* A stand-in is filled once, and a plan's tensors change between its runs. */
-static tutti_status check_contiguous(const struct kept_call *first)
+/* A plan's tensors change between its runs, so nothing of them may have been copied for good. */
+static tutti_status check_call(const struct kept_call *kept, int number)
 {
-    int number = 1;
+    const struct collective *c = kept->is_message ? NULL : &kept->collective;
+    const char *function = c ? c->function : kept->message.function;
 
-    for (const struct kept_call *kept = first; kept; kept = kept->next, number++)
-        if (kept->is_message ? kept->message.packed.first : kept->collective.packed.first)
-            return error_set(
-                TUTTI_ERR_UNSUPPORTED,
-                "call %d of the plan, %s, has a tensor that is not contiguous, or not in "
-                "host memory: plans take contiguous ones in host memory alone",
-                number, kept->is_message ? kept->message.function : kept->collective.function);
+    if (!packed_may_repeat(kept_stand_ins(kept)->first))
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "call %d of the plan, %s, has a tensor that is not contiguous, in host "
+                         "memory or for an engine that takes it on its device: plans take "
+                         "contiguous ones there",
+                         number, function);
+    if (c && c->has_copied)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "call %d of the plan, %s, copies its input when it is made, since it "
+                         "works in place or multiplies by a factor: make it without a plan",
+                         number, function);
     return TUTTI_OK;
+}
+
+static tutti_status keep(const struct kept_call *first)
+{
+    tutti_status status = TUTTI_OK;
+    int number = 0;
+
+    for (const struct kept_call *kept = first; kept && !status; kept = kept->next)
+        status = check_call(kept, ++number);
+    for (const struct kept_call *kept = first; kept && !status; kept = kept->next)
+        packed_keep(kept_stand_ins(kept)->first);
+    return status;
 }
 
 tutti_status tutti_plan_create(tutti_group *group, tutti_plan **ret_plan)
@@ -48,15 +66,27 @@ tutti_status tutti_plan_create(tutti_group *group, tutti_plan **ret_plan)
     else if (!plan)
         status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
     else
-        status = check_contiguous(first);
+        status = keep(first);
     if (status) {
         kept_calls_free(first);
         free(plan);
         return error_of(__func__, status);
     }
     *plan = (struct tutti_plan){.group = group, .first = first};
+    for (const struct kept_call *kept = first; kept; kept = kept->next)
+        plan->has_stand_ins |= kept_stand_ins(kept)->first != NULL;
     *ret_plan = plan;
     return TUTTI_OK;
+}
+
+/* The stand-ins. The others hear of a device that has failed before their call is begun here. */
+static tutti_status fill(struct tutti_group *group, struct kept_call *first)
+{
+    const tutti_status status = kept_calls_again(group, first);
+
+    return status == TUTTI_ERR_SYSTEM && call_others_wait(group, status)
+               ? group_end_by_own(group, status)
+               : status;
 }
 
 tutti_status tutti_plan_run(tutti_plan *plan, tutti_work **work)
@@ -69,10 +99,13 @@ tutti_status tutti_plan_run(tutti_plan *plan, tutti_work **work)
     if (!status && batch_of(plan->group))
         status =
             error_set(TUTTI_ERR_BUSY, "a batch of this thread is open on the group: end it first");
+    if (!status && plan->has_stand_ins)
+        status = fill(plan->group, first);
     if (status)
         return error_of(__func__, status);
     if (!first || first->next || first->is_message)
         return kept_calls_run(plan->group, first, true, work);
+    first->is_renewed = false; /* the call ends them */
     return collective_repeat(plan->group, &first->collective, work);
 }
 

@@ -71,6 +71,7 @@ static tutti_status take_input(struct tutti_group *group, struct collective *c,
     if (!reduce_op_is_premul(c->op) || !in->total)
         return TUTTI_OK;
     const tutti_status status = call_await_stand_ins(group, c->packed.first, c->timeout_ms);
+    c->has_copied = true;
     return status ? status : premultiply(c, in, blocks, into);
 }
 

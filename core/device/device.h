@@ -102,7 +102,7 @@ struct device_tensor {
     enum tensor_use use;
     void *stream; /* of the caller */
     uint32_t
-        parts; /* in which operations work at once (pieces_cut()); 0: the operation takes all of it as a whole */
+        parts; /* in which operations work at once (pieces_cut()); 0: they take all of it as a whole */
 };
 
 /* Adds it to the list: what the operation reads is on its way, behind what lies on the stream. NOT_READY, without a

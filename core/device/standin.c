@@ -17,6 +17,8 @@
  * A receive is posted before its stream has come to the call, so what the tensor held is not brought to its stand-in:
  * of a shorter message only the bytes that came go back.
  *
+ * That of a plan keeps its pinned memory, and is filled again by each run.
+ *
  * Invariant: when the stand-in ends, the event of its memory is behind all that any stream does with the memory.
  */
 #include <sched.h>
@@ -31,8 +33,10 @@ struct stand_in {
     struct device *device;
     struct pinned *pinned; /* where the elements are; of an event alone: memory that is not used */
     void *stream;
-    unsigned char *first; /* contiguous: the tensor's first byte */
-    uint64_t bytes;
+    unsigned char *first;    /* contiguous: the tensor's first byte */
+    uint64_t bytes;          /* of the operation */
+    uint64_t whole;          /* of the tensor */
+    uint32_t parts;          /* as in struct device_tensor */
     bool is_used;            /* work with the memory was put on a stream */
     bool is_coming;          /* the copy back was begun by bring_back() */
     tutti_device_view *view; /* NULL: contiguous; behind this struct */
@@ -205,15 +209,6 @@ static void shorten(struct packed *packed, uint64_t bytes)
         pieces_shorten(packed->pieces, bytes);
 }
 
-static const struct packed_staging staging = {.filled = filled,
-                                              .put_back = put_back,
-                                              .bring_back = bring_back,
-                                              .free = stand_in_free,
-                                              .shorten = shorten,
-                                              .piece_filled = piece_filled,
-                                              .give_piece = give_piece,
-                                              .give_rest = give_rest};
-
 void device_view(const struct tensor_view *view, tutti_device_view *ret_view)
 {
     *ret_view = (tutti_device_view){.struct_size = sizeof *ret_view,
@@ -225,6 +220,58 @@ void device_view(const struct tensor_view *view, tutti_device_view *ret_view)
         ret_view->stride[i] = view->dimension[i].stride;
     }
 }
+
+/* Cuts a long one. Without memory for that it stays whole. */
+static void cut(struct stand_in *s)
+{
+    struct pieces *pieces = s->packed.pieces;
+
+    if (!pieces && s->parts && s->bytes >= 2 * (uint64_t)PIECE_BYTES_MIN)
+        pieces = malloc(sizeof *pieces);
+    if (pieces && pieces_cut(pieces, s->bytes, s->parts)) {
+        pieces->memory = s->pinned->memory;
+        s->packed.pieces = pieces;
+    } else {
+        free(pieces);
+    }
+}
+
+/* Begins the copy that the operation reads. */
+static tutti_status begin(struct stand_in *s)
+{
+    tutti_status status = TUTTI_OK;
+
+    if (s->packed.use & TENSOR_READ && s->bytes) {
+        s->is_used = true;
+        status = s->packed.pieces ? fetch_pieces(s) : fetch(s, 0, s->bytes);
+    }
+    return status ? status : record(s, s->stream);
+}
+
+/* The copy back of the last run is done, or on the same stream; the operation waits for the new event, and a run with
+ * messages is complete only when it is done. */
+static tutti_status again(struct packed *packed)
+{
+    struct stand_in *s = stand_in_of(packed);
+    const tutti_status status = device_check_stream(s->device, s->stream, false);
+
+    if (status)
+        return status;
+    s->bytes = s->whole;
+    s->is_coming = false;
+    cut(s);
+    return begin(s);
+}
+
+static const struct packed_staging staging = {.filled = filled,
+                                              .put_back = put_back,
+                                              .bring_back = bring_back,
+                                              .free = stand_in_free,
+                                              .again = again,
+                                              .shorten = shorten,
+                                              .piece_filled = piece_filled,
+                                              .give_piece = give_piece,
+                                              .give_rest = give_rest};
 
 /* A stand-in with pinned memory for `bytes`, in no list. */
 static tutti_status make(struct device *device, const struct device_tensor *tensor,
@@ -245,7 +292,8 @@ static tutti_status make(struct device *device, const struct device_tensor *tens
     s->packed.use = tensor->use;
     s->device = device;
     s->stream = tensor->stream;
-    s->bytes = bytes;
+    s->bytes = s->whole = bytes;
+    s->parts = tensor->parts;
     s->first = (unsigned char *)tensor->tensor->data + tensor->tensor->byte_offset;
     if (view) {
         s->view = (tutti_device_view *)(s + 1);
@@ -255,31 +303,11 @@ static tutti_status make(struct device *device, const struct device_tensor *tens
     return TUTTI_OK;
 }
 
-/* Cuts a long one. Without memory for that it stays whole. */
-static void cut(struct stand_in *s, uint32_t parts)
+/* Begins with it, and adds it to the list. */
+static tutti_status add(struct stand_in *s, struct packed **list)
 {
-    struct pieces *pieces =
-        parts && s->bytes >= 2 * (uint64_t)PIECE_BYTES_MIN ? malloc(sizeof *pieces) : NULL;
+    const tutti_status status = begin(s);
 
-    if (pieces && pieces_cut(pieces, s->bytes, parts)) {
-        pieces->memory = s->pinned->memory;
-        s->packed.pieces = pieces;
-    } else {
-        free(pieces);
-    }
-}
-
-/* Begins the copy that the operation reads, and adds the stand-in to the list. */
-static tutti_status begin(struct stand_in *s, struct packed **list)
-{
-    tutti_status status = TUTTI_OK;
-
-    if (s->packed.use & TENSOR_READ && s->bytes) {
-        s->is_used = true;
-        status = s->packed.pieces ? fetch_pieces(s) : fetch(s, 0, s->bytes);
-    }
-    if (!status)
-        status = record(s, s->stream);
     if (status) {
         s->packed.staging->free(&s->packed);
         return status;
@@ -327,8 +355,8 @@ tutti_status device_stand_in(struct device *device, const struct device_tensor *
     if (!s) /* then `status` says why */
         return status;
     void *data = s->pinned->memory;
-    cut(s, tensor->parts);
-    status = begin(s, list);
+    cut(s);
+    status = add(s, list);
     if (!status)
         *ret_data = tensor->size->bytes ? data : NULL;
     return status;
@@ -340,7 +368,7 @@ tutti_status device_await_stream(struct device *device, const struct device_tens
     struct stand_in *s = NULL;
     const tutti_status status = make(device, tensor, NULL, 0, &s);
 
-    return s ? begin(s, list) : status;
+    return s ? add(s, list) : status;
 }
 
 tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to)

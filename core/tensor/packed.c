@@ -60,6 +60,8 @@ void packed_end_all(struct packed **list, bool unpack)
         struct packed_copy *copy = (struct packed_copy *)packed;
 
         *list = packed->next;
+        if (atomic_load(&packed->held) && atomic_fetch_sub(&packed->held, 1) > 1)
+            continue;
         if (packed->staging) {
             packed->staging->free(packed);
             continue;
@@ -68,6 +70,44 @@ void packed_end_all(struct packed **list, bool unpack)
             tensor_unpack(&copy->view, copy->data);
         free(copy);
     }
+}
+
+bool packed_may_repeat(const struct packed *list)
+{
+    while (list && list->staging && list->staging->again)
+        list = list->next;
+    return !list;
+}
+
+void packed_keep(struct packed *list)
+{
+    for (; list; list = list->next)
+        atomic_store(&list->held, 1);
+}
+
+bool packed_hold(struct packed *list)
+{
+    for (struct packed *packed = list; packed; packed = packed->next) {
+        uint32_t by_plan = 1;
+
+        if (atomic_compare_exchange_strong(&packed->held, &by_plan, 2))
+            continue;
+        for (; list != packed; list = list->next)
+            atomic_fetch_sub(&list->held, 1);
+        return false;
+    }
+    return true;
+}
+
+tutti_status packed_again(struct packed *list)
+{
+    tutti_status status = TUTTI_OK;
+
+    for (; list && !status; list = list->next) {
+        status = list->staging->again(list);
+        list->is_filled = list->is_back = false;
+    }
+    return status;
 }
 
 bool packed_is_staged(const struct packed *list)

@@ -11,8 +11,10 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tensor/layout.h"
 
@@ -32,6 +34,8 @@ struct packed_staging {
     /* OK: the copy back is done. NOT_READY: it has been begun, by a stream of its own, or cannot begin yet. */
     tutti_status (*bring_back)(struct packed *packed);
     void (*free)(struct packed *packed);
+    /* NULL, or: begins the copy for another run of a plan. */
+    tutti_status (*again)(struct packed *packed);
     /* NULL, or: the operation has written only the first `bytes`, and no others go back. */
     void (*shorten)(struct packed *packed, uint64_t bytes);
 
@@ -49,6 +53,7 @@ struct packed {
     struct packed *next;
     const struct packed_staging *staging; /* NULL: host memory */
     enum tensor_use use;
+    _Atomic uint32_t held; /* by a plan and by its run; 0: it is of one call */
     bool is_filled;        /* staged: as filled() has said */
     bool is_back;          /* staged: as bring_back() has said */
     struct pieces *pieces; /* staged: a long one; NULL: copied as a whole */
@@ -85,6 +90,17 @@ static inline void packed_end(struct packed **list, bool unpack)
     if (*list)
         packed_end_all(list, unpack);
 }
+
+/* ---- lists that a plan keeps ---- */
+
+/* Whether all entries can be filled again. */
+bool packed_may_repeat(const struct packed *list);
+/* They stay when a call ends the list, until the plan does, too. */
+void packed_keep(struct packed *list);
+/* For a run of the plan, which ends the list. False: the last run has not ended it. */
+bool packed_hold(struct packed *list);
+/* Begins to fill a list that was held. */
+tutti_status packed_again(struct packed *list);
 
 /* ---- lists with staged entries ---- */
 

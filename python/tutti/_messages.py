@@ -108,5 +108,5 @@ class Messages:
 
     def plan(self) -> Plan:
         """Calls that are recorded as by batch(), are not made, and run as often as `Plan.run()` is
-        called. Their arrays must be contiguous, and are kept until the plan is freed."""
+        called. Arrays in host memory must be contiguous. All are kept until the plan is freed."""
         return Plan(self)

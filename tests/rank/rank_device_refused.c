@@ -58,20 +58,3 @@ RANK_CASE(a_rank_without_a_driver_is_named_to_all_where_gpus_are_asked_for)
     check_contains(tutti_last_error(), "rank 1 cannot take part");
     check_contains(tutti_last_error(), "no CUDA driver");
 }
-
-RANK_CASE(gpu_tensors_in_a_plan_are_refused_and_the_group_goes_on)
-{
-    tutti_plan *plan;
-    int64_t shape;
-
-    gpu_use(rank % gpu_count());
-    tutti_group *world = rank_init(NULL);
-    tutti_tensor tensor = tutti_tensor_1d(gpu_allocate(sizeof(int32_t)), TUTTI_I32, &shape, 1);
-    tensor.device = gpu_device();
-    require_ok(tutti_batch_begin(world));
-    check_ok(tutti_all_reduce(world, &tensor, TUTTI_SUM, NULL, NULL));
-    check_status(tutti_plan_create(world, &plan), TUTTI_ERR_UNSUPPORTED);
-    check_contains(tutti_last_error(), "plans take contiguous ones in host memory alone");
-    sum_on_hosts(world, size);
-    check_ok(tutti_group_destroy(world));
-}

@@ -165,8 +165,16 @@ RANK_CASE(plans_refuse_in_words_what_they_cannot_repeat)
     require_ok(tutti_barrier(world, NULL, NULL));
     require_ok(tutti_all_reduce(world, &strided, TUTTI_SUM, NULL, NULL));
     check_status(tutti_plan_create(world, &plan), TUTTI_ERR_UNSUPPORTED);
-    check_contains(tutti_last_error(), "call 2 of the plan, tutti_all_reduce");
+    check_contains(tutti_last_error(),
+                   "call 2 of the plan, tutti_all_reduce, has a tensor that is not contiguous");
     check_status(tutti_batch_end(world, NULL), TUTTI_ERR_INVALID_ARGUMENT); /* it is over */
+
+    t.shape = (const int64_t[]){size};
+    require_ok(tutti_batch_begin(world)); /* in place, which takes a copy of the input */
+    require_ok(tutti_all_to_all(world, &t, &t, NULL, NULL));
+    check_status(tutti_plan_create(world, &plan), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "copies its input when it is made");
+    t.shape = &shape;
 
     require_ok(tutti_batch_begin(world));
     check_status(tutti_broadcast(world, &t, size, NULL, NULL), TUTTI_ERR_INVALID_ARGUMENT);

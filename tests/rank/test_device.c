@@ -83,12 +83,6 @@ Test(device, a_rank_without_a_driver_is_named_to_all_where_gpus_are_asked_for)
         3, NULL, "cuda:shm");
 }
 
-Test(device, gpu_tensors_in_a_plan_are_refused_and_the_group_goes_on)
-{
-    run("rank_device_refused", "gpu_tensors_in_a_plan_are_refused_and_the_group_goes_on", 2, "shm",
-        "");
-}
-
 Test(device, a_trace_tells_calls_whose_tensors_are_on_a_gpu)
 {
     run("rank_device_groups", "a_trace_tells_calls_whose_tensors_are_on_a_gpu", 2, "shm", "");
@@ -188,27 +182,23 @@ Test(device, more_streams_than_queues_wait_for_a_work)
     run_long("more_streams_than_queues_wait_for_a_work", 2, "shm", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
-static void run_messages(const char *name, int size, const char *backends, const char *setting)
-{
-    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, TWO_GPUS, setting, NULL};
+/* ---- messages and plans ---- */
 
-    cr_expect(ranks_run(&(struct ranks_options){.program = "rank_device_messages",
-                                                .case_name = name,
-                                                .size = size,
-                                                .backend = backends,
-                                                .env = env}));
-}
-
-#define MESSAGES(name, size)                                                                       \
+#define CASE_OF(program, name, size)                                                               \
     Test(device, name)                                                                             \
     {                                                                                              \
-        run_messages(#name, size, "shm,tcp", NULL);                                                \
+        run(program, #name, size, "shm,tcp", "");                                                  \
     }
+#define MESSAGES(name, size) CASE_OF("rank_device_messages", name, size)
+#define PLANS(name, size) CASE_OF("rank_device_plans", name, size)
 
 MESSAGES(long_messages_between_gpus_and_hosts_bring_every_element, 3)
 MESSAGES(long_messages_with_strides_and_to_oneself_are_right, 2)
 MESSAGES(a_shorter_message_leaves_the_rest_of_a_gpu_tensor_as_it_is, 2)
 MESSAGES(a_receive_into_pinned_memory_waits_for_its_stream, 2)
+PLANS(a_plan_runs_again_with_what_its_gpu_tensors_hold, 3)
+PLANS(a_plan_of_several_calls_with_gpu_tensors_runs_again, 3)
+PLANS(a_plan_that_runs_still_is_busy_and_may_be_freed, 2)
 
 /* ---- failures ---- */
 
