@@ -124,6 +124,8 @@ RANK_CASE(a_tensor_that_a_stream_writes_late_gives_the_right_sum)
     check_ok(tutti_group_destroy(world));
 }
 
+/* The hold is a wait for a word. A function of the driver that blocks would block until it is over, and the work would not
+ * start at all. */
 RANK_CASE(a_work_starts_at_once_while_its_stream_is_held)
 {
     tutti_group *world = begin(rank);

@@ -37,6 +37,27 @@ CASE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 3)
 CASE(a_work_is_complete_when_the_result_is_on_the_gpu, 2)
 CASE(a_tensor_that_a_stream_writes_late_gives_the_right_sum, 3)
 CASE(a_work_starts_at_once_while_its_stream_is_held, 2)
+
+#define LATE_OVER(engine, plugin, mpi_)                                                            \
+    Test(device, what_a_late_stream_writes_is_in_the_sum_over_##engine)                            \
+    {                                                                                              \
+        if (ranks_lack(#engine))                                                                   \
+            cr_skip_test("%s", ranks_lack(#engine));                                               \
+        static const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA, NULL};                 \
+        cr_expect(ranks_run(&(struct ranks_options){                                               \
+            .program = "rank_device",                                                              \
+            .case_name = "a_tensor_that_a_stream_writes_late_gives_the_right_sum",                 \
+            .size = 2,                                                                             \
+            .backend = plugin,                                                                     \
+            .mpi = mpi_,                                                                           \
+            .env = env}));                                                                         \
+    }
+LATE_OVER(gloo, "gloo", NULL)
+LATE_OVER(openmpi, "mpi", "openmpi")
+LATE_OVER(mpich, "mpi", "mpich")
+LATE_OVER(ucx, "ucx", NULL)
+LATE_OVER(ucc, "ucc", NULL)
+
 CASE(a_stream_waits_for_a_work_and_the_host_does_not, 3)
 CASE(the_gpu_that_a_rank_names_is_used, 2)
 CASE(gpu_and_host_tensors_meet_in_one_call, 2)
