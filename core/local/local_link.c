@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "control/inside.h"
@@ -145,6 +146,7 @@ bool local_is_cut_off(const struct local_peers *local)
 
 bool local_settled(const struct local_peers *local)
 {
+    LOCK_SCOPE(&local->control->lock); /* a thread of an engine that gathers polls, too */
     return local->state == LOCAL_READY ||
            (local->state == LOCAL_FAILED &&
             (!local->suspect_ns ||
