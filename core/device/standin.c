@@ -233,6 +233,7 @@ static void cut(struct stand_in *s)
         s->packed.pieces = pieces;
     } else {
         free(pieces);
+        s->packed.pieces = NULL;
     }
 }
 
