@@ -210,10 +210,13 @@ void group_message_done(struct p2p_op *op)
         call_fails(call); /* left in order, or lost: leavers_judge() finds out */
         return;
     }
-    if (op->status)
+    if (op->status) {
         p2p_op_error(op);
-    else
-        packed_shorten(call->packed, call->bytes = op->bytes);
+    } else {
+        call->bytes = op->bytes;
+        if (call->packed)
+            packed_shorten(call->packed, op->bytes);
+    }
     if (call->state.work)
         call->state.work->source = call->kind == CALL_RECV ? op->source : -1;
     if (call->kind == CALL_RECV && op->source >= 0)

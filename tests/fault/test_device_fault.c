@@ -85,16 +85,20 @@ OVER_CALLS(a_rank_is_stopped_in_an_issued)
     fault_finish(ranks);
 }
 
-OVER_CALLS(a_rank_aborts_during_an_issued)
+/* All others hear the abort of the victim, in its words. */
+static void expect_abort(struct ranks *ranks)
 {
-    struct ranks *ranks = start_call(call, "TUTTI_TEST_ABORTS=1", NULL);
-
     fault_expect(ranks, &(struct fault_expected){.size = RANKS,
                                                  .gone = 1u << VICTIM,
                                                  .status = "TUTTI_ERR_ABORTED",
                                                  .parts = {"rank 1", "enough"}});
     cr_assert(ranks_wait_rank(ranks, VICTIM));
     fault_finish(ranks);
+}
+
+OVER_CALLS(a_rank_aborts_during_an_issued)
+{
+    expect_abort(start_call(call, "TUTTI_TEST_ABORTS=1", NULL));
 }
 
 OVER_CALLS(the_engine_of_a_rank_fails_in_an_issued)
@@ -154,15 +158,7 @@ Test(device_fault, a_rank_is_stopped_while_its_communicator_is_made, .timeout = 
 /* NCCL's abort does not return: a thread of the plugin waits for it, and no rank does. */
 Test(device_fault, an_abort_of_nccl_that_blocks_delays_no_verdict, .timeout = FAULT_TEST_S)
 {
-    struct ranks *ranks =
-        start_call("all_reduce", "TUTTI_TEST_ABORTS=1", "STANDIN_NCCL_ABORT_MS=2000");
-
-    fault_expect(ranks, &(struct fault_expected){.size = RANKS,
-                                                 .gone = 1u << VICTIM,
-                                                 .status = "TUTTI_ERR_ABORTED",
-                                                 .parts = {"rank 1", "enough"}});
-    cr_assert(ranks_wait_rank(ranks, VICTIM));
-    fault_finish(ranks);
+    expect_abort(start_call("all_reduce", "TUTTI_TEST_ABORTS=1", "STANDIN_NCCL_ABORT_MS=2000"));
 }
 
 /* ---- calls that differ ---- */
