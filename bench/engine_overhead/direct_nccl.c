@@ -163,14 +163,7 @@ static void tell_id(tutti_group *world, ncclUniqueId *id)
 
 const struct direct *direct_open(tutti_group *world)
 {
-    ncclConfig_t config = {.size = sizeof config,
-                           .magic = NCCL_MAGIC,
-                           .version = 21800,
-                           .blocking = 0,
-                           .cgaClusterSize = NCCL_NOT_SET,
-                           .minCTAs = NCCL_NOT_SET,
-                           .maxCTAs = NCCL_NOT_SET,
-                           .splitShare = NCCL_NOT_SET};
+    ncclConfig_t config = NCCL_CONFIG(0);
     const int rank = tutti_group_rank(world);
     const char *local = getenv("LOCAL_RANK");
     ncclUniqueId id;

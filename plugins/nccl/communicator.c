@@ -36,14 +36,7 @@ static void look_later(void)
 ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUniqueId *id, int rank,
                                int size, struct communicator **ret_communicator)
 {
-    ncclConfig_t config = {.size = sizeof config,
-                           .magic = NCCL_MAGIC,
-                           .version = 21800,
-                           .blocking = 0,
-                           .cgaClusterSize = NCCL_NOT_SET,
-                           .minCTAs = NCCL_NOT_SET,
-                           .maxCTAs = NCCL_NOT_SET,
-                           .splitShare = NCCL_NOT_SET};
+    ncclConfig_t config = NCCL_CONFIG(0);
     struct communicator *c = calloc(1, sizeof *c);
     ncclResult_t result;
 

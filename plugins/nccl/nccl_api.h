@@ -86,6 +86,15 @@ struct nccl_config {
 /* NCCL_CONFIG_INITIALIZER's; each number that is not set is NCCL_NOT_SET, each pointer NULL. */
 #define NCCL_MAGIC 0xcafebeefU
 #define NCCL_NOT_SET (-2147483647 - 1)
+#define NCCL_CONFIG(how_blocking)                                                                  \
+    ((ncclConfig_t){.size = sizeof(ncclConfig_t),                                                  \
+                    .magic = NCCL_MAGIC,                                                           \
+                    .version = 21800,                                                              \
+                    .blocking = (how_blocking),                                                    \
+                    .cgaClusterSize = NCCL_NOT_SET,                                                \
+                    .minCTAs = NCCL_NOT_SET,                                                       \
+                    .maxCTAs = NCCL_NOT_SET,                                                       \
+                    .splitShare = NCCL_NOT_SET})
 
 /* X(result, name, arguments) */
 #define NCCL_FUNCTIONS(X)                                                                          \

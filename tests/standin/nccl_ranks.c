@@ -167,14 +167,7 @@ void ranks_renew_id(void)
 
 ncclResult_t ranks_join(bool blocking)
 {
-    ncclConfig_t config = {.size = sizeof config,
-                           .magic = NCCL_MAGIC,
-                           .version = 21800,
-                           .blocking = blocking,
-                           .cgaClusterSize = NCCL_NOT_SET,
-                           .minCTAs = NCCL_NOT_SET,
-                           .maxCTAs = NCCL_NOT_SET,
-                           .splitShare = NCCL_NOT_SET};
+    ncclConfig_t config = NCCL_CONFIG(blocking);
 
     return nccl.ncclCommInitRankConfig(&comm, size, ranks_id(), rank, &config);
 }
