@@ -51,8 +51,8 @@ typedef struct tutti_copy {
     uint32_t plain;        /* ticks that 1024 bytes take, about the least of late; 0: not known */
     uint32_t streaming;    /* the same */
     uint32_t streams;      /* whether streaming stores are chosen */
-    uint16_t wins_by;      /* the caller's to set: times that streaming stores must be faster; 0:
-                              TUTTI_COPY_WINS_BY */
+    uint16_t wins_by; /* the caller's to set: times that streaming stores must be faster; 0: half as
+                              fast again */
     uint16_t judged_after; /* the caller's to set: samples before plain stores are judged; 0:
                               TUTTI_COPY_SAMPLES */
 } tutti_copy;
@@ -70,9 +70,9 @@ enum {
     TUTTI_COPY_TRIED_EVERY = 32, /* timed copies, while plain stores are slow */
     TUTTI_COPY_SAMPLES = 4,      /* before plain stores are judged: one may have been interrupted */
     TUTTI_COPY_GROWTH = 32,      /* a cost grows by one of so many parts with a sample */
-    TUTTI_COPY_WINS_BY = 4,      /* times; tutti_copy_streaming_wins() says why */
-    /* Ticks for 1024 bytes: 20 GB/s at 2.5 GHz. Streaming stores take 92 at best, so they cannot win by
-     * TUTTI_COPY_WINS_BY against plain stores that are as fast as this, and are not tried. */
+    TUTTI_COPY_WINS_BY = 4,      /* times, where local peers outnumber the CPUs; see below */
+    /* Ticks for 1024 bytes: 20 GB/s at 2.5 GHz. Streaming stores take 92 at best, so they cannot win
+     * against plain stores that are as fast as this, and are not tried. */
     TUTTI_COPY_FAST = 128,
     /* Ticks: 13 ms and 0.2 s at 2.5 GHz. Trying plain stores that take 700 ticks for 1024 bytes, with a
      * window of 2 MiB, costs 1.0 ms in copies of 64 KiB and 2.4 ms in copies of 256 KiB. */
@@ -91,17 +91,25 @@ static inline uint64_t tutti_copy_ticks(void)
 }
 
 /*
- * On two CPUs of an EPYC 9004, 1024 bytes cost the writer 25 to 65 ns by plain stores and 42 to 75 by
- * streaming ones where the CPUs share a cache, else 215 to 400 and 37 to 55. Where they share one, the
- * reader pays 56 ns more after streaming stores. With four ranks on each CPU plain stores cost up to
- * three times as much as streaming ones although they are better. So streaming stores must win by a factor
- * of four; where CPUs share no cache and the factor is less, plain stores stay.
+ * What 1024 bytes cost the writer, in ns, on two CPUs:
+ *
+ *                               plain        streaming
+ *     one cache    EPYC 9004    25 to 65     42 to 75
+ *                  EPYC 7003    34 to 45     70 to 100
+ *     two caches   EPYC 9004    215 to 400   37 to 55
+ *                  EPYC 7003    100 to 200   75 to 100
+ *
+ * With one cache the reader pays some 56 ns more after streaming stores. With two it pays no more, so streaming
+ * stores win as soon as they are clearly faster: by half. With four ranks on each CPU plain stores
+ * cost up to three times as much as streaming ones although they are better; callers set `wins_by` to
+ * TUTTI_COPY_WINS_BY there.
  */
 static inline int tutti_copy_streaming_wins(const tutti_copy *copy)
 {
-    const uint32_t wins_by = copy->wins_by ? copy->wins_by : (uint32_t)TUTTI_COPY_WINS_BY;
+    const uint64_t least = copy->wins_by ? (uint64_t)copy->streaming * copy->wins_by
+                                         : copy->streaming + (uint64_t)copy->streaming / 2;
 
-    return copy->streaming && copy->plain / wins_by > copy->streaming;
+    return copy->streaming && copy->plain > least;
 }
 
 /** How the next copy, a timed one that begins at `now`, is made. */

@@ -44,6 +44,12 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     return TUTTI_OK;
 }
 
+void mapped_choose_stores(struct mapped *mapped)
+{
+    mapped->copy.wins_by = mapped->copy_out.wins_by =
+        mapped_is_crowded(mapped) ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
+}
+
 void mapped_free(struct mapped *mapped)
 {
     free(mapped->areas); /* and the other arrays behind it */

@@ -190,6 +190,9 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
                          const int *ranks);
 void mapped_free(struct mapped *mapped);
 
+/* Once all members have told their CPUs: when streaming stores are worth it. */
+void mapped_choose_stores(struct mapped *mapped);
+
 /* Copies at least MAPPED_FEW_BYTES by the kind of store that costs less, by what is known in `copy`. */
 void mapped_copy(tutti_copy *copy, void *to, const void *from, size_t bytes);
 

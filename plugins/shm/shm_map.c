@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -227,10 +228,25 @@ static uint8_t *ring_of(const tutti_map *map, uint32_t owner, uint32_t producer)
     return map->bases[owner] + rings_at(map) + producer * map->ring_bytes;
 }
 
+/* Whether the members outnumber the CPUs. One that is bound to a CPU does not know those of the others, which are
+ * taken to have their own. */
+static bool is_crowded(const tutti_map *map)
+{
+    cpu_set_t cpus;
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (!sched_getaffinity(0, sizeof cpus, &cpus) && CPU_COUNT(&cpus) > 1)
+        count = CPU_COUNT(&cpus);
+    return count > 0 && map->count > (uint64_t)count;
+}
+
 /* Gives each local peer that has no rings yet the ones of this map. Local peers map in the same order, so both
  * sides choose the same. */
 static void bind_peers(tutti_map *map)
 {
+    const tutti_copy copy = {.window_bytes = map->ring_bytes,
+                             .wins_by = is_crowded(map) ? (uint16_t)TUTTI_COPY_WINS_BY : 0};
+
     for (uint32_t i = 0; i < map->count; i++) {
         tutti_peer *peer = map->peers[i];
 
@@ -243,7 +259,7 @@ static void bind_peers(tutti_map *map)
                                         .bytes = ring_of(map, i, map->self_index),
                                         .size = map->ring_bytes,
                                         .clear = SHM_PAGE,
-                                        .copy = {.window_bytes = map->ring_bytes}};
+                                        .copy = copy};
         peer->in = (struct shm_inlet){.control = control_of(map, map->self_index, i),
                                       .bytes = ring_of(map, map->self_index, i),
                                       .size = map->ring_bytes};
