@@ -103,10 +103,10 @@ static const struct place encrypted[] = {
     {"auto-1,3", "auto", {"a", "b", "b", "b"}, {[4] = 4}, with_tls, NULL, DEVICES_NONE},
     {0}};
 
-/* A job of each MPI; of MANY only where runs are long (share_of()). */
+/* A job of each MPI; of more than MPI_FEW only where runs are long (share_of()). */
 #define SHARES_OF_MPI                                                                              \
     {                                                                                              \
-        [1] = 1, [2] = 6, [3] = 6, [4] = 6, [8] = 6                                                \
+        0, 1, 6, 6, 6, 2, 2, 2, 6                                                                  \
     }
 static const struct place openmpi[] = {
     {.name = "openmpi", .backend = "mpi", .share = SHARES_OF_MPI, .mpi = "openmpi"}, {0}};
@@ -131,9 +131,9 @@ static const struct place gpus_shm[] = ON_GPUS("shm", "shm", NULL, 0, 1, 1, 1, 1
 static const struct place gpus_tcp[] = ON_GPUS("tcp", "tcp", NULL, 0, 1, 1, 1, 1, 1, 1, 1, 1);
 static const struct place gpus_gloo[] = ON_GPUS("gloo", "gloo", NULL, 0, 1, 1, 1, 1, 1, 1, 1, 1);
 static const struct place gpus_openmpi[] =
-    ON_GPUS("openmpi", "mpi", "openmpi", [1] = 1, [2] = 1, [3] = 1, [4] = 1);
+    ON_GPUS("openmpi", "mpi", "openmpi", 0, 1, 1, 1, 1, 1, 1, 1, 1);
 static const struct place gpus_mpich[] =
-    ON_GPUS("mpich", "mpi", "mpich", [1] = 1, [2] = 1, [3] = 1, [4] = 1, [8] = 1);
+    ON_GPUS("mpich", "mpi", "mpich", 0, 1, 1, 1, 1, 1, 1, 1, 1);
 /* All tensors of a call are there, or none. */
 static const struct place gpus_nccl[] = {{.name = "cuda:nccl",
                                           .backend = "cpu:auto,cuda:nccl",

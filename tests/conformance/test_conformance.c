@@ -30,6 +30,7 @@ enum {
     SECONDS = 30,
     FOREIGN_SECONDS = 60,
     MANY = 8,
+    MPI_FEW = 4, /* members of a job of MPI in a short run */
     SEEDS_OF_DELAYS = 5
 };
 
@@ -73,7 +74,7 @@ static int share_of(const struct place *place, int members)
 {
     const bool is_long = conformance_seconds() > SECONDS || !strcmp(conformance_mode(), "table");
 
-    return place->mpi && members >= MANY && !is_long ? 0 : place->share[members];
+    return place->mpi && members > MPI_FEW && !is_long ? 0 : place->share[members];
 }
 
 static unsigned mask_of(const struct place *place)

@@ -158,7 +158,7 @@ static void differ_at_the_end(const struct fault_way *way, const char *count, in
     }
 }
 
-FAULT_TEST(mismatch, of_roots_in_the_last_call_is_told_to_all_with_the_sets)
+FAULT_TEST_WITH_ENGINES(mismatch, of_roots_in_the_last_call_is_told_to_all_with_the_sets)
 {
     differ_at_the_end(way, "TUTTI_TEST_COUNT=8", RUNS);
     differ_at_the_end(way, "TUTTI_TEST_COUNT=1000000", 1);

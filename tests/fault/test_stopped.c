@@ -229,7 +229,7 @@ FAULT_TEST_WITH_GPUS(stopped, rank_0_that_never_joins_is_named)
 /* ---- an abort -------------------------------------------------------------------------------- */
 
 /* The rank that would fix the verdict cannot. It gets less time than in any other case. */
-FAULT_TEST(stopped, rank_0_holds_no_abort_up)
+FAULT_TEST_WITH_ENGINES(stopped, rank_0_holds_no_abort_up)
 {
     enum { ABORT_MS = 100, SLACK_MS = 100 };
     struct ranks *ranks =
