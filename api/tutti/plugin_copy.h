@@ -20,7 +20,7 @@
  *     if (turn.streams)
  *         tutti_copy_stream(to, from, bytes);
  *     else
- *         memcpy(to, from, bytes);
+ *         tutti_copy_plain(to, from, bytes);
  *     tutti_copy_end(&copy, turn, bytes);
  *
  * None of the functions locks. On CPUs other than x86-64 all stores are plain.
@@ -64,7 +64,11 @@ typedef struct tutti_copy_turn {
 } tutti_copy_turn;
 
 enum {
-    TUTTI_COPY_LINE = 64,       /* bytes that streaming stores write at once */
+    TUTTI_COPY_LINE = 64, /* bytes that streaming stores write at once */
+    TUTTI_COPY_PAGE =
+        4096, /* bytes: addresses that differ by a multiple may be taken for the same */
+    TUTTI_COPY_BEHIND = 64, /* bytes: targets so far behind are slow, see tutti_copy_plain() */
+    TUTTI_COPY_BEHIND_LONG = 2048,
     TUTTI_COPY_LONG = 8 * 1024, /* bytes; shorter copies are plain */
     TUTTI_COPY_TIMED_EVERY = 8,
     TUTTI_COPY_TRIED_EVERY = 32, /* timed copies, while plain stores are slow */
@@ -208,6 +212,45 @@ static inline tutti_copy_turn tutti_copy_begin(tutti_copy *copy, size_t bytes)
 static inline void tutti_copy_end(tutti_copy *copy, tutti_copy_turn turn, size_t bytes)
 {
     tutti_copy_end_at(copy, turn, bytes, turn.begin ? tutti_copy_ticks() : 0);
+}
+
+/** Whether memcpy() is slow for it; see tutti_copy_plain(). */
+static inline int tutti_copy_is_behind(const void *to, const void *from)
+{
+    const uintptr_t behind = ((uintptr_t)to - (uintptr_t)from) % TUTTI_COPY_PAGE;
+
+    return behind && behind < TUTTI_COPY_BEHIND;
+}
+
+/**
+ * Copies as memcpy() does. From some 2 KiB on that is `rep movsb` in glibc, which AMD's Zen 3 and Zen 4 do thirty
+ * times as slowly if the target is 1 to 31 bytes behind the source, modulo a page (glibc's bug 30994). It
+ * often is: malloc() gives long vectors 16 bytes behind the beginning of a page. These are copied by a loop.
+ */
+static inline void tutti_copy_plain(void *to, const void *from, size_t bytes)
+{
+#if defined(__x86_64__)
+    unsigned char *at = (unsigned char *)to;
+    const unsigned char *source = (const unsigned char *)from;
+
+    if (bytes >= TUTTI_COPY_BEHIND_LONG && tutti_copy_is_behind(to, from))
+        for (; bytes >= TUTTI_COPY_LINE; bytes -= TUTTI_COPY_LINE) {
+            __m128i line[4];
+            int i;
+
+            for (i = 0; i < 4; i++)
+                line[i] = _mm_loadu_si128((const __m128i *)(const void *)source + i);
+            for (i = 0; i < 4; i++)
+                _mm_storeu_si128((__m128i *)(void *)at + i, line[i]);
+            at += TUTTI_COPY_LINE;
+            source += TUTTI_COPY_LINE;
+        }
+    if (bytes) /* the addresses may be NULL otherwise */
+        memcpy(at, source, bytes);
+#else
+    if (bytes)
+        memcpy(to, from, bytes);
+#endif
 }
 
 /** Copies by streaming stores; nothing overlaps. A release store behind it publishes the copy. */

@@ -13,7 +13,6 @@
  * send with a large receive leaves an early grant over; the group fails because of it anyway.)
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "p2p/p2p_parts.h"
 
@@ -179,8 +178,7 @@ static void take_payload(struct p2p_op *op, struct p2p_envelope *envelope)
 {
     uint64_t bytes = envelope->header.bytes;
 
-    if (bytes)
-        memcpy(op->buffer, envelope->buffer->data, bytes);
+    tutti_copy_plain(op->buffer, envelope->buffer->data, bytes);
     op->moved = bytes;
     envelope_free(envelope);
     p2p_op_complete(op, TUTTI_OK);

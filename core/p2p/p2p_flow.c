@@ -468,7 +468,8 @@ void p2p_flow_received(struct p2p_io *io)
         p2p_envelope_settle(incoming->envelope, ENVELOPE_ARRIVED);
     } else {
         if (op && incoming->buffer)
-            memcpy((uint8_t *)op->buffer + incoming->offset, incoming->data, incoming->bytes);
+            tutti_copy_plain((uint8_t *)op->buffer + incoming->offset, incoming->data,
+                             incoming->bytes);
         p2p_flow_taken_in(path, op, incoming->offset, incoming->bytes, incoming->charged);
     }
     p2p_incoming_free(incoming);

@@ -2,7 +2,7 @@
 /* The functions that the files of core/p2p share and nobody else calls. */
 #pragma once
 
-#include <string.h>
+#include <tutti/plugin_copy.h>
 
 #include "p2p/p2p_inside.h"
 
@@ -139,7 +139,7 @@ static inline void p2p_short_copy(const tutti_shown *message, uint64_t offset, v
     if (!bytes || offset > message->bytes || bytes > message->bytes - offset)
         p2p_short_copy_parts(message, offset, to, bytes);
     else
-        memcpy(to, (const uint8_t *)message->data + offset, bytes);
+        tutti_copy_plain(to, (const uint8_t *)message->data + offset, bytes);
 }
 
 /* Sends both now, before whatever queues. False: not possible. */

@@ -15,7 +15,6 @@
  * has read what may have changed, and asks for the payload; a withdrawal, or a verdict, is on its way.
  */
 #include <stdatomic.h>
-#include <string.h>
 
 #include <tutti/plugin_copy.h>
 
@@ -168,14 +167,14 @@ static void copy_piece(struct p2p_op *op, uint64_t offset, uint64_t bytes)
     unsigned char *own = (unsigned char *)op->buffer + offset, *other = op->other + offset;
 
     if (op->state == OP_READING) {
-        memcpy(own, other, bytes);
+        tutti_copy_plain(own, other, bytes);
         return;
     }
     tutti_copy_turn turn = tutti_copy_begin(copy, bytes);
     if (turn.streams)
         tutti_copy_stream(other, own, bytes);
     else
-        memcpy(other, own, bytes);
+        tutti_copy_plain(other, own, bytes);
     tutti_copy_end(copy, turn, bytes);
 }
 

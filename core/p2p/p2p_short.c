@@ -11,7 +11,6 @@
  * does (p2p_header.shows). A member that hears of a peer to which it has sent nothing answers at
  * once.
  */
-#include <string.h>
 
 #include "base/error.h"
 #include "p2p/p2p_parts.h"
@@ -58,10 +57,11 @@ void p2p_short_copy_parts(const tutti_shown *message, uint64_t offset, void *to,
     const uint64_t first = bytes < here ? bytes : here;
 
     if (first)
-        memcpy(to, (const uint8_t *)message->data + offset, first);
+        tutti_copy_plain(to, (const uint8_t *)message->data + offset, first);
     if (bytes > first)
-        memcpy((uint8_t *)to + first,
-               (const uint8_t *)message->rest + (offset + first - message->bytes), bytes - first);
+        tutti_copy_plain((uint8_t *)to + first,
+                         (const uint8_t *)message->rest + (offset + first - message->bytes),
+                         bytes - first);
 }
 
 tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_message *ret_message)

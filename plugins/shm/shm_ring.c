@@ -8,7 +8,6 @@
  */
 #include "shm.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 uint64_t shm_ring_bytes(uint32_t local_size)
@@ -45,8 +44,8 @@ static void copy_in(bool streams, uint8_t *to, const uint8_t *from, uint64_t byt
 {
     if (streams)
         tutti_copy_stream(to, from, bytes);
-    else if (bytes) /* `from` may be NULL otherwise */
-        memcpy(to, from, bytes);
+    else
+        tutti_copy_plain(to, from, bytes);
 }
 
 /* Writes to a position of the ring, and around its end. */
@@ -174,8 +173,7 @@ void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes)
 {
     const tutti_shown at = shm_inlet_place(inlet, bytes);
 
-    if (at.bytes)
-        memcpy(to, at.data, at.bytes);
+    tutti_copy_plain(to, at.data, at.bytes);
     if (at.rest_bytes)
-        memcpy((uint8_t *)to + at.bytes, at.rest, at.rest_bytes);
+        tutti_copy_plain((uint8_t *)to + at.bytes, at.rest, at.rest_bytes);
 }

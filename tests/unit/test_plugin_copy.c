@@ -122,6 +122,30 @@ Test(plugin_copy, both_ways_copy_all_bytes_and_no_others)
         }
 }
 
+/* Modulo a page the target is before, at, right behind and far behind the source. */
+Test(plugin_copy, plain_copies_are_whole_wherever_the_target_lies)
+{
+    enum { MOST = 3 * TUTTI_COPY_BEHIND_LONG, ROOM = MOST + 256 };
+    static const size_t lengths[] = {
+        0, 63, TUTTI_COPY_BEHIND_LONG - 1, TUTTI_COPY_BEHIND_LONG, MOST - 1, MOST};
+    unsigned char *from = aligned_alloc(TUTTI_COPY_PAGE, 2 * TUTTI_COPY_PAGE),
+                  *to = aligned_alloc(TUTTI_COPY_PAGE, 2 * TUTTI_COPY_PAGE);
+
+    cr_assert(from && to);
+    for (size_t i = 0; i < ROOM; i++)
+        from[i] = (unsigned char)(i % 250 + 1);
+    for (size_t shift = 0; shift < 2 * TUTTI_COPY_BEHIND; shift++)
+        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+            memset(to, 0, ROOM);
+            tutti_copy_plain(to + shift, from + 5, lengths[i]);
+            cr_assert(!memcmp(to + shift, from + 5, lengths[i]));
+            for (size_t k = 0; k < ROOM; k++)
+                cr_assert(to[k] == 0 || (k >= shift && k < shift + lengths[i]));
+        }
+    free(from);
+    free(to);
+}
+
 Test(plugin_copy, real_copies_are_timed)
 {
     tutti_copy copy = {.window_bytes = WINDOW};
@@ -135,7 +159,7 @@ Test(plugin_copy, real_copies_are_timed)
         if (turn.streams)
             tutti_copy_stream(to, from, CHUNK);
         else
-            memcpy(to, from, CHUNK);
+            tutti_copy_plain(to, from, CHUNK);
         tutti_copy_end(&copy, turn, CHUNK);
     }
 #if defined(__x86_64__)
