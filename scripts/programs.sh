@@ -82,6 +82,7 @@ run_program() {
     local -x ASAN_OPTIONS=log_path=$PWD/$base.report:detect_leaks=1
     local -x LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
     local -x TSAN_OPTIONS=log_path=$PWD/$base.report:second_deadlock_stack=1
+    TSAN_OPTIONS+=:suppressions=$PWD/tests/tsan.supp:print_suppressions=0
     local -x UBSAN_OPTIONS=print_stacktrace=1
     # GLib's own pools, in the command, hand memory from thread to thread by locks that no sanitizer sees.
     local -x G_SLICE=always-malloc
