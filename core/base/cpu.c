@@ -55,6 +55,13 @@ static int within_quota(int cpus)
     return cpus;
 }
 
+uint64_t cpu_l2_bytes(void)
+{
+    const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 int cpu_affinity(void)
 {
     uint64_t hash;

@@ -15,6 +15,9 @@ int cpu_usable(void);
  * share that are in the same control group. */
 int cpu_usable_by_all(void);
 
+/* Of a level 2 cache; 0: unknown. */
+uint64_t cpu_l2_bytes(void);
+
 /* The same in processes that share the CPUs of cpu_usable(): those of one kernel with one affinity
  * mask and, where a quota takes some of it, in one control group. 0: unknown. Reads files: ask once. */
 uint64_t cpu_set_id(void);

@@ -187,8 +187,8 @@ static void gather_facts(struct tutti_group *group)
         .remote_cost = inside ? local->cost : remote->cost,
         .native = native_facts(group),
     };
-    if (mapped)
-        mapped_choose_stores(&group->ways.mapped);
+    if (group->ways.has_mapped)
+        mapped_fit_cpus(&group->ways.mapped);
     routes_gather_facts(group);
     /* The world has all neighbours that a group made from it can have. */
     group->needs.oversubscribed =

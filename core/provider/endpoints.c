@@ -397,7 +397,7 @@ tutti_status endpoints_map_test(struct tutti_group *group)
         status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
     group->ways.has_mapped = !status;
     if (!status) {
-        mapped_tell_cpus(&group->ways.mapped, cpu_usable(), cpu_set_id());
+        mapped_tell_cpus(&group->ways.mapped, cpu_usable(), cpu_set_id(), cpu_l2_bytes());
         peer_reads_begin(&group->ways.mapped, processes, environment_lets_peers_read());
     }
     return status;

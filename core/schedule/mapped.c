@@ -27,6 +27,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     if (!memory)
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
+    mapped->few_pages = MAPPED_FEW_PAGES;
     mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_out.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_few = mapped->copy_line =
@@ -44,10 +45,13 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     return TUTTI_OK;
 }
 
-void mapped_choose_stores(struct mapped *mapped)
+void mapped_fit_cpus(struct mapped *mapped)
 {
+    const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_relaxed);
+
     mapped->copy.wins_by = mapped->copy_out.wins_by =
         mapped_is_crowded(mapped) ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
+    mapped->few_pages = l2 && l2 < MAPPED_L2_MIN ? MAPPED_FEW_OF_SMALL : MAPPED_FEW_PAGES;
 }
 
 void mapped_free(struct mapped *mapped)

@@ -74,11 +74,15 @@ enum {
      * Lines that a local peer has read lie in its L2, and writing them again costs an invalidation each
      * until they have left it. So a window is about twice an L2: 32 KiB of an all_reduce take 1.9 us
      * instead of 4.7 with 256 KiB. Where an operation fills more than FEW pages, the own L2 counts for
-     * more, and it uses half of the window: 2 MiB take a tenth less time. Both are powers of two.
+     * more, and it uses half of the window: 2 MiB take a tenth less time. Where an L2 has less than L2_MIN bytes
+     * they are FEW_OF_SMALL: with 512 KiB, 256 KiB of an all_reduce take 33 us instead of 45 in half of the
+     * window, but 32 KiB of a broadcast 4.0 instead of 3.1. The numbers of pages are powers of two.
      */
     MAPPED_WINDOW_PAGES = 512,
     MAPPED_HALF_PAGES = MAPPED_WINDOW_PAGES / 2,
     MAPPED_FEW_PAGES = 128,
+    MAPPED_FEW_OF_SMALL = 16,
+    MAPPED_L2_MIN = 1024 * 1024, /* bytes */
     /*
      * More members walk through so much memory together that neither caches nor TLB hold it: 48 KiB of 8 ranks on
      * 2 CPUs take 150 us instead of 30. They keep to a few places: every chunk has the pages of the longest.
@@ -124,8 +128,8 @@ struct mapped_area {
     struct mapped_counter words[WORD_COUNT];
     struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
     struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits.h */
-    /* How many CPUs the owner may use, and which set of CPUs that is. */
-    struct mapped_counter cpus, cpu_set;
+    /* How many CPUs the owner may use, which set of CPUs that is, and the bytes of an L2 (0: unknown). */
+    struct mapped_counter cpus, cpu_set, l2;
     struct peer_reads_word reads;
     _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
@@ -161,6 +165,7 @@ struct mapped {
         *memories;        /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
     uint64_t seen_all;    /* a turn that was seen from every local peer */
     uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
+    uint32_t few_pages;   /* operations that fill more use half of the windows */
     tutti_copy copy;      /* into my windows */
     tutti_copy copy_out;  /* into local peers' outputs */
     tutti_copy copy_few;  /* the same, of fewer than TUTTI_COPY_LONG bytes */
@@ -190,8 +195,9 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
                          const int *ranks);
 void mapped_free(struct mapped *mapped);
 
-/* Once all members have told their CPUs: when streaming stores are worth it. */
-void mapped_choose_stores(struct mapped *mapped);
+/* Once all members have told of their CPUs: when streaming stores are worth it, and how much of the windows is
+ * used, which is the same on all. */
+void mapped_fit_cpus(struct mapped *mapped);
 
 /* Copies at least MAPPED_FEW_BYTES by the kind of store that costs less, by what is known in `copy`. */
 void mapped_copy(tutti_copy *copy, void *to, const void *from, size_t bytes);

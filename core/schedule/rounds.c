@@ -145,10 +145,11 @@ int mapped_round_awaits(const struct mapped *mapped)
     return needed;
 }
 
-void mapped_tell_cpus(struct mapped *mapped, int cpus, uint64_t cpu_set)
+void mapped_tell_cpus(struct mapped *mapped, int cpus, uint64_t cpu_set, uint64_t l2_bytes)
 {
     struct mapped_area *area = mapped->areas[mapped->self];
 
+    atomic_store_explicit(&area->l2.value, l2_bytes, memory_order_relaxed);
     atomic_store_explicit(&area->cpu_set.value, cpu_set, memory_order_relaxed);
     atomic_store_explicit(&area->cpus.value, (uint64_t)cpus, memory_order_release);
 }

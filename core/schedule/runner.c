@@ -54,12 +54,14 @@ static bool make_room(struct run *run, const struct run_call *call, const struct
 }
 
 /* The part of the windows that the operation uses. */
-static uint32_t window_pages(const struct schedule *schedule)
+static uint32_t window_pages(const struct mapped *mapped, const struct schedule *schedule)
 {
     const uint32_t lap = mapped_lap_pages(schedule->local_size);
 
-    return schedule->local_size <= MAPPED_LOCAL_FEW && schedule->pages <= MAPPED_FEW_PAGES ? 2 * lap
-                                                                                           : lap;
+    return mapped && schedule->local_size <= MAPPED_LOCAL_FEW &&
+                   schedule->pages <= mapped->few_pages
+               ? 2 * lap
+               : lap;
 }
 
 tutti_status run_start(struct run *run, const struct run_call *call)
@@ -71,7 +73,7 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->next = run->outstanding = run->cursor = 0;
     run->announced = !call->mapped;
     run->undecided = call->registered != NULL;
-    run->window_pages = window_pages(call->schedule);
+    run->window_pages = window_pages(call->mapped, call->schedule);
     run->exhausted = false;
     return TUTTI_OK;
 }
@@ -464,7 +466,7 @@ static tutti_status take_registered(struct run *run)
             return status;
     }
     run->call.schedule = schedule;
-    run->window_pages = window_pages(schedule);
+    run->window_pages = window_pages(run->call.mapped, schedule);
     return TUTTI_OK;
 }
 

@@ -212,7 +212,7 @@ static void expect_crowded(const int cpus[MEMBERS], const uint64_t sets[MEMBERS]
 
     host_open(&host);
     for (int i = 0; i < MEMBERS; i++)
-        mapped_tell_cpus(&host.mapped[i], cpus[i], sets[i]);
+        mapped_tell_cpus(&host.mapped[i], cpus[i], sets[i], 0);
     for (int i = 0; i < MEMBERS; i++)
         cr_expect_eq(mapped_is_crowded(&host.mapped[i]), crowded, "member %d", i);
     host_close(&host);
@@ -226,6 +226,29 @@ Test(rounds, members_agree_on_whether_they_outnumber_their_cpus, .timeout = 5)
     expect_crowded((int[]){1, 1, 1}, (uint64_t[]){5, 6, 5}, true);
     expect_crowded((int[]){64, 1, 1}, (uint64_t[]){5, 6, 6}, false); /* one of them is free */
     expect_crowded((int[]){1, 1, 1}, (uint64_t[]){0, 0, 0}, false);  /* unknown */
+}
+
+static void expect_window(const uint64_t l2[MEMBERS], uint32_t pages)
+{
+    struct host host;
+
+    host_open(&host);
+    for (int i = 0; i < MEMBERS; i++)
+        mapped_tell_cpus(&host.mapped[i], MEMBERS, 5, l2[i]);
+    for (int i = 0; i < MEMBERS; i++) {
+        mapped_fit_cpus(&host.mapped[i]);
+        cr_expect_eq(host.mapped[i].few_pages, pages, "member %d", i);
+    }
+    host_close(&host);
+}
+
+/* They find each other's chunks by it. */
+Test(rounds, members_use_the_same_part_of_the_windows, .timeout = 5)
+{
+    expect_window((uint64_t[]){MAPPED_L2_MIN, MAPPED_L2_MIN, MAPPED_L2_MIN}, MAPPED_FEW_PAGES);
+    expect_window((uint64_t[]){512 << 10, 512 << 10, 512 << 10}, MAPPED_FEW_OF_SMALL);
+    expect_window((uint64_t[]){512 << 10, MAPPED_L2_MIN, 0}, MAPPED_FEW_OF_SMALL);
+    expect_window((uint64_t[]){0, 512 << 10, 512 << 10}, MAPPED_FEW_PAGES); /* unknown */
 }
 
 /* ---- as steps ---- */
