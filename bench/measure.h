@@ -93,6 +93,9 @@ struct measure_call {
 
 enum { MEASURE_SAMPLES = 15, MEASURE_CALLS = 20000, MEASURE_FAR_NS = 110, PROBE_ROUNDS = 1000 };
 
+/* A mean that is less than so much of the one before has not settled, and how many budgets a warm-up may take. */
+static const double MEASURE_SETTLED = 0.8, MEASURE_WARM_UP_MAX = 100;
+
 /* The exit code where the library has no such operation. */
 enum { MEASURE_NOT_OFFERED = 77 };
 
@@ -236,19 +239,25 @@ static double sample(const struct subject *s, const struct measure_call *call, i
 }
 
 /*
- * How many calls take `budget` seconds. Calls twice as often until they do: so buffers, rings and windows have
- * been written all over, and every list has its memory, before anything counts.
+ * How many calls take `budget` seconds. Calls twice as often until they do, and until calls no longer become faster: the
+ * first ones may take milliseconds each, while ranks share a CPU or memory is touched for the first time. So
+ * buffers, rings and windows have been written all over, and every list has its memory, before anything counts. All
+ * ranks see the same means.
  */
 static int warm_up(const struct subject *s, const struct measure_call *call, double budget)
 {
     const int most = call->touched ? 200 : MEASURE_CALLS;
     int calls = 2;
-    double mean = sample(s, call, calls);
+    double mean = sample(s, call, calls), spent = mean * calls, before;
 
-    while (calls < most && mean * calls < budget) {
-        calls = 2 * calls < most ? 2 * calls : most;
+    do {
+        before = mean;
+        if (calls < most && mean * calls < budget)
+            calls = 2 * calls < most ? 2 * calls : most;
         mean = sample(s, call, calls);
-    }
+        spent += mean * calls;
+    } while (((calls < most && mean * calls < budget) || mean < before * MEASURE_SETTLED) &&
+             spent < MEASURE_WARM_UP_MAX * budget);
     const double wanted = budget / (mean > 1e-9 ? mean : 1e-9);
     return (int)s->max(wanted < 2 ? 2 : wanted > most ? most : (int)wanted);
 }
