@@ -93,8 +93,8 @@ struct measure_call {
 
 enum { MEASURE_SAMPLES = 15, MEASURE_CALLS = 20000, MEASURE_FAR_NS = 110, PROBE_ROUNDS = 1000 };
 
-/* A mean that is less than so much of the one before has not settled, and how many budgets a warm-up may take. */
-static const double MEASURE_SETTLED = 0.8, MEASURE_WARM_UP_MAX = 100;
+/* A mean that is less than so much of the one before has not settled. How many budgets a warm-up takes, and may take. */
+static const double MEASURE_SETTLED = 0.8, MEASURE_WARM_UP_MIN = 10, MEASURE_WARM_UP_MAX = 100;
 
 /* The exit code where the library has no such operation. */
 enum { MEASURE_NOT_OFFERED = 77 };
@@ -256,8 +256,9 @@ static int warm_up(const struct subject *s, const struct measure_call *call, dou
             calls = 2 * calls < most ? 2 * calls : most;
         mean = sample(s, call, calls);
         spent += mean * calls;
-    } while (((calls < most && mean * calls < budget) || mean < before * MEASURE_SETTLED) &&
-             spent < MEASURE_WARM_UP_MAX * budget);
+    } while (spent < MEASURE_WARM_UP_MIN * budget ||
+             (((calls < most && mean * calls < budget) || mean < before * MEASURE_SETTLED) &&
+              spent < MEASURE_WARM_UP_MAX * budget));
     const double wanted = budget / (mean > 1e-9 ? mean : 1e-9);
     return (int)s->max(wanted < 2 ? 2 : wanted > most ? most : (int)wanted);
 }

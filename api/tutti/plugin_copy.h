@@ -64,12 +64,11 @@ typedef struct tutti_copy_turn {
 } tutti_copy_turn;
 
 enum {
-    TUTTI_COPY_LINE = 64, /* bytes that streaming stores write at once */
-    TUTTI_COPY_PAGE =
-        4096, /* bytes: addresses that differ by a multiple may be taken for the same */
-    TUTTI_COPY_BEHIND = 64, /* bytes: targets so far behind are slow, see tutti_copy_plain() */
-    TUTTI_COPY_BEHIND_LONG = 2048,
-    TUTTI_COPY_LONG = 8 * 1024, /* bytes; shorter copies are plain */
+    TUTTI_COPY_LINE = 64,          /* bytes that streaming stores write at once */
+    TUTTI_COPY_PAGE = 4096,        /* bytes */
+    TUTTI_COPY_BEHIND = 32,        /* bytes, see tutti_copy_plain() */
+    TUTTI_COPY_BEHIND_LONG = 2048, /* bytes; memcpy() has no such case in shorter copies */
+    TUTTI_COPY_LONG = 8 * 1024,    /* bytes; shorter copies are plain */
     TUTTI_COPY_TIMED_EVERY = 8,
     TUTTI_COPY_TRIED_EVERY = 32, /* timed copies, while plain stores are slow */
     TUTTI_COPY_SAMPLES = 4,      /* before plain stores are judged: one may have been interrupted */

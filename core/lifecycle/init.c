@@ -187,13 +187,14 @@ static void gather_facts(struct tutti_group *group)
         .remote_cost = inside ? local->cost : remote->cost,
         .native = native_facts(group),
     };
-    if (group->ways.has_mapped)
-        mapped_fit_cpus(&group->ways.mapped);
     routes_gather_facts(group);
     /* The world has all neighbours that a group made from it can have. */
     group->needs.oversubscribed =
         group->origin.is_world && group->needs.neighbours > group->needs.cpus;
     atomic_fetch_add(&group->context->engine.oversubscribed, group->needs.oversubscribed);
+    if (group->ways.has_mapped)
+        mapped_fit_cpus(&group->ways.mapped, mapped_is_crowded(&group->ways.mapped) ||
+                                                 group->context->engine.oversubscribed);
     group->needs.no_spin = native_needs_cores(group);
     group->needs.no_engine_thread = group->needs.callers_only; /* counted from here on */
     atomic_fetch_add(&group->context->engine.callers_only, group->needs.no_engine_thread);

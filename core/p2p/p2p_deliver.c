@@ -178,7 +178,8 @@ static void take_payload(struct p2p_op *op, struct p2p_envelope *envelope)
 {
     uint64_t bytes = envelope->header.bytes;
 
-    tutti_copy_plain(op->buffer, envelope->buffer->data, bytes);
+    if (bytes) /* else there is no buffer */
+        tutti_copy_plain(op->buffer, envelope->buffer->data, bytes);
     op->moved = bytes;
     envelope_free(envelope);
     p2p_op_complete(op, TUTTI_OK);

@@ -45,12 +45,11 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     return TUTTI_OK;
 }
 
-void mapped_fit_cpus(struct mapped *mapped)
+void mapped_fit_cpus(struct mapped *mapped, bool crowded)
 {
-    const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_relaxed);
+    const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_acquire);
 
-    mapped->copy.wins_by = mapped->copy_out.wins_by =
-        mapped_is_crowded(mapped) ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
+    mapped->copy.wins_by = mapped->copy_out.wins_by = crowded ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
     mapped->few_pages = l2 && l2 < MAPPED_L2_MIN ? MAPPED_FEW_OF_SMALL : MAPPED_FEW_PAGES;
 }
 

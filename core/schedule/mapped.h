@@ -58,9 +58,9 @@ enum {
     MAPPED_LINES = 4,
     MAPPED_LINE_PAYLOAD = 48,
     MAPPED_PAYLOAD_MAX = 4096,
-    /* From so many bytes on streaming stores may be faster between CPUs that share no cache. Their fence is a
-     * large part of a copy that short, so they need not win by as much as in long copies: an all_reduce
-     * of 4 KiB takes 1.2 us instead of 2.2, a scatter 1.3 instead of 2.7. */
+    /* From so many bytes on streaming stores may be faster between CPUs that share no cache: an all_reduce of 4 KiB
+     * takes 1.2 us instead of 2.2, a scatter 1.3 instead of 2.7. Copies that short are timed less exactly than long
+     * ones, so streaming stores must win by more, and more samples are taken. */
     MAPPED_FEW_BYTES = 2048,
     MAPPED_FEW_BYTES_WINS_BY = 2,  /* times */
     MAPPED_FEW_BYTES_SAMPLES = 16, /* that are timed before plain stores are judged */
@@ -74,9 +74,10 @@ enum {
      * Lines that a local peer has read lie in its L2, and writing them again costs an invalidation each
      * until they have left it. So a window is about twice an L2: 32 KiB of an all_reduce take 1.9 us
      * instead of 4.7 with 256 KiB. Where an operation fills more than FEW pages, the own L2 counts for
-     * more, and it uses half of the window: 2 MiB take a tenth less time. Where an L2 has less than L2_MIN bytes
-     * they are FEW_OF_SMALL: with 512 KiB, 256 KiB of an all_reduce take 33 us instead of 45 in half of the
-     * window, but 32 KiB of a broadcast 4.0 instead of 3.1. The numbers of pages are powers of two.
+     * more, and it uses half of the window: 2 MiB take a tenth less time. Where an L2 has less than L2_MIN bytes,
+     * operations that fill more than FEW_OF_SMALL pages do: with 512 KiB of L2, 256 KiB of an all_reduce take 29 us
+     * instead of 50 in half of the window, but 32 KiB of a broadcast 4.0 instead of 3.1. The numbers of pages are
+     * powers of two.
      */
     MAPPED_WINDOW_PAGES = 512,
     MAPPED_HALF_PAGES = MAPPED_WINDOW_PAGES / 2,
@@ -195,9 +196,9 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
                          const int *ranks);
 void mapped_free(struct mapped *mapped);
 
-/* Once all members have told of their CPUs: when streaming stores are worth it, and how much of the windows is
- * used, which is the same on all. */
-void mapped_fit_cpus(struct mapped *mapped);
+/* Once all members have told of their CPUs: when streaming stores are worth it (`crowded`: ranks outnumber the CPUs;
+ * members may differ), and how much of the windows is used, which is the same on all. */
+void mapped_fit_cpus(struct mapped *mapped, bool crowded);
 
 /* Copies at least MAPPED_FEW_BYTES by the kind of store that costs less, by what is known in `copy`. */
 void mapped_copy(tutti_copy *copy, void *to, const void *from, size_t bytes);

@@ -72,11 +72,12 @@
     X("nccl", "NCCL_P2P_LEVEL", "<words>", ENV_TO_MEET, NCCL_PATHS)                                \
     X("nccl", "NCCL_SHM_DISABLE", "<number>", ENV_TO_MEET, NCCL_PATHS)                             \
     X("nccl", "NCCL_CUMEM_ENABLE", "<number>", ENV_TO_MEET,                                        \
-      "NCCL: whether it allocates by CUDA's cuMem functions; from 2.19 on, it does where it can. " \
+      "NCCL: whether it allocates with CUDA's cuMem functions; from 2.19 on, it does where it "    \
+      "can. "                                                                                      \
       "Ranks that differ may fail to connect, or hang.")                                           \
     X("nccl", "NCCL_OOB_NET_ENABLE", "<number>", ENV_TO_MEET,                                      \
-      "NCCL 2.23: `1` makes communicators over the network for data, and not over sockets. Ranks " \
-      "that differ may hang.")                                                                     \
+      "NCCL 2.23: `1` sets communicators up over the data network instead of sockets. Ranks that " \
+      "differ may hang.")                                                                          \
     X("nccl", "NCCL_IGNORE_NET_MISMATCH", "<number>", ENV_TO_MEET,                                 \
       "NCCL 2.30: `0` refuses ranks with different numbers of network devices. Otherwise their "   \
       "calls may hang.")                                                                           \
@@ -91,8 +92,7 @@
       "made. Without it, calls on different streams may run in different orders on the ranks, "    \
       "and hang.")                                                                                 \
     X("nccl", "NCCL_GRAPH_MIXING_SUPPORT", "<number>", ENV_TO_MEET,                                \
-      "NCCL: with `0`, a call may hang while a graph runs that has calls of the same "             \
-      "communicator.")                                                                             \
+      "NCCL: with `0`, a call may hang while a graph with calls of the same communicator runs.")   \
     X("nccl", "NCCL_ENV_PLUGIN", "<words>", ENV_TO_MEET,                                           \
       "NCCL 2.28: a library that gives NCCL its variables. The backend nccl does not see these. "  \
       "Not set: libnccl-env.so, if it is there.")                                                  \
@@ -111,7 +111,7 @@
     X("nccl", "NCCL_RAS_ENABLE", "<number>", ENV_MAY_DIFFER,                                       \
       "NCCL 2.24: `0` keeps its monitoring, RAS, from listening on sockets.")                      \
     X("nccl", "NCCL_CONF_FILE", "<file>", ENV_MAY_DIFFER,                                          \
-      "NCCL 2.23: a file that sets variables which the environment has not, in place of "          \
+      "NCCL 2.23: a file that sets variables that are not in the environment, in place of "        \
       ".nccl.conf in the user's home.")                                                            \
     X("nccl", "NCCL_DEBUG", "<words>", ENV_MAY_DIFFER,                                             \
       "NCCL: which lines it prints. Not set: WARN, from the backend nccl.")                        \

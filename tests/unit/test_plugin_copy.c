@@ -59,6 +59,18 @@ Test(plugin_copy, slow_plain_stores_give_way_to_streaming_ones)
     cr_assert_geq(count_streaming(&copy, far, 100000), 95000);
 }
 
+Test(plugin_copy, streaming_stores_must_be_faster_by_half_or_by_what_the_caller_says)
+{
+    static const struct costs by_less = {140, 100}, by_more = {170, 100};
+    tutti_copy less = {.window_bytes = WINDOW}, more = {.window_bytes = WINDOW},
+               crowded = {.window_bytes = WINDOW, .wins_by = TUTTI_COPY_WINS_BY};
+
+    cr_assert_leq(count_streaming(&less, by_less, 10000), 10000 / 200);
+    count_streaming(&more, by_more, 100);
+    cr_assert_geq(count_streaming(&more, by_more, 100000), 95000);
+    cr_assert_leq(count_streaming(&crowded, by_more, 10000), 10000 / 200);
+}
+
 Test(plugin_copy, the_choice_follows_when_the_link_changes)
 {
     tutti_copy copy = {.window_bytes = WINDOW};

@@ -236,7 +236,7 @@ static void expect_window(const uint64_t l2[MEMBERS], uint32_t pages)
     for (int i = 0; i < MEMBERS; i++)
         mapped_tell_cpus(&host.mapped[i], MEMBERS, 5, l2[i]);
     for (int i = 0; i < MEMBERS; i++) {
-        mapped_fit_cpus(&host.mapped[i]);
+        mapped_fit_cpus(&host.mapped[i], false);
         cr_expect_eq(host.mapped[i].few_pages, pages, "member %d", i);
     }
     host_close(&host);
