@@ -38,8 +38,7 @@ tutti_status p2p_engine_new(struct p2p_engine **ret_engine)
     p2p_link_init(&engine->finished);
     p2p_link_init(&engine->orphans);
     engine->free_first = UINT32_MAX;
-    engine->copy.wins_by =
-        TUTTI_COPY_WINS_BY; /* of groups in which ranks outnumber the CPUs, too */
+    engine->copy.wins_by = TUTTI_COPY_WINS_BY; /* ranks may outnumber the CPUs */
     p2p_pool_init(&engine->packets, sizeof(struct p2p_packet));
     p2p_pool_init(&engine->incomings, sizeof(struct p2p_incoming));
     p2p_pool_init(&engine->envelope_pool, sizeof(struct p2p_envelope));
