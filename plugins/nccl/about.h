@@ -24,11 +24,8 @@
     "NCCL: how many threads and channels a call has; the bits of float sums depend on them."
 #define NCCL_PATHS "NCCL: how ranks connect. Ranks that differ may fail to connect, or hang."
 #define NCCL_CHANNELS                                                                              \
-    "NCCL: the limits of a call's channels; the bits of float sums depend on them. Ranks that "    \
-    "differ may hang."
-#define NCCL_SEND_CHANNELS                                                                         \
-    "NCCL: the limits of the channels of gather, scatter and all_to_all. Ranks that differ may "   \
-    "hang."
+    "NCCL: the limits of a call's channels; the bits of float sums depend on them."
+#define NCCL_SEND_CHANNELS "NCCL: the limits of the channels of gather, scatter and all_to_all."
 
 #define NCCL_VARIABLES(X)                                                                          \
     X("nccl", "NCCL_ALGO", "<words>", ENV_COMPARED,                                                \
@@ -56,15 +53,14 @@
     X("nccl", "NCCL_NVLS_ENABLE", "<number>", ENV_TO_MEET,                                         \
       "NCCL: `0` turns off NVLink SHARP, whose float sums may differ between equal calls. NCCL "   \
       "2.27 and 2.28 may hang if some ranks cannot set it up.")                                    \
-    X("nccl", "NCCL_MIN_CTAS", "<number>", ENV_TO_MEET, NCCL_CHANNELS)                             \
-    X("nccl", "NCCL_MAX_CTAS", "<number>", ENV_TO_MEET, NCCL_CHANNELS)                             \
-    X("nccl", "NCCL_MIN_NCHANNELS", "<number>", ENV_TO_MEET, NCCL_CHANNELS)                        \
-    X("nccl", "NCCL_MAX_NCHANNELS", "<number>", ENV_TO_MEET, NCCL_CHANNELS)                        \
-    X("nccl", "NCCL_MIN_P2P_NCHANNELS", "<number>", ENV_TO_MEET, NCCL_SEND_CHANNELS)               \
-    X("nccl", "NCCL_MAX_P2P_NCHANNELS", "<number>", ENV_TO_MEET, NCCL_SEND_CHANNELS)               \
-    X("nccl", "NCCL_ALLOC_P2P_NET_LL_BUFFERS", "<number>", ENV_TO_MEET,                            \
-      "NCCL: `1` lets gather, scatter and all_to_all use the protocol LL between hosts. Ranks "    \
-      "that differ may hang.")                                                                     \
+    X("nccl", "NCCL_MIN_CTAS", "<number>", ENV_COMPARED, NCCL_CHANNELS)                            \
+    X("nccl", "NCCL_MAX_CTAS", "<number>", ENV_COMPARED, NCCL_CHANNELS)                            \
+    X("nccl", "NCCL_MIN_NCHANNELS", "<number>", ENV_COMPARED, NCCL_CHANNELS)                       \
+    X("nccl", "NCCL_MAX_NCHANNELS", "<number>", ENV_COMPARED, NCCL_CHANNELS)                       \
+    X("nccl", "NCCL_MIN_P2P_NCHANNELS", "<number>", ENV_COMPARED, NCCL_SEND_CHANNELS)              \
+    X("nccl", "NCCL_MAX_P2P_NCHANNELS", "<number>", ENV_COMPARED, NCCL_SEND_CHANNELS)              \
+    X("nccl", "NCCL_ALLOC_P2P_NET_LL_BUFFERS", "<number>", ENV_COMPARED,                           \
+      "NCCL: `1` lets gather, scatter and all_to_all use the protocol LL between hosts.")          \
     X("nccl", "NCCL_NET", "<words>", ENV_TO_MEET, NCCL_PATHS)                                      \
     X("nccl", "NCCL_NET_PLUGIN", "<words>", ENV_TO_MEET, NCCL_PATHS)                               \
     X("nccl", "NCCL_IB_DISABLE", "<number>", ENV_TO_MEET, NCCL_PATHS)                              \

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When NCCL is first used it reads ~/.nccl.conf, or the file that NCCL_CONF_FILE names, and then /etc/nccl.conf. It
- * adds each variable that the environment has not to the environment, so the first line of a name counts. What is read
- * here is the same, before NCCL does it.
+ * When NCCL is first used it reads .nccl.conf in the user's home, or, from 2.23 on, the file that NCCL_CONF_FILE names, and
+ * then /etc/nccl.conf. It adds each variable that the environment has not to the environment, so the first line of a
+ * name counts. What is read here is the same, before NCCL does it.
  */
 #include "conf.h"
 
-#include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { HOME_BYTES = 4096 };
+/* Versions of NCCL from which on it reads NCCL_CONF_FILE; and $HOME, and lines that end as on Windows. */
+enum { HAS_CONF_FILE = 22300, HAS_HOME = 23000, HOME_BYTES = 4096 };
 
 /* "NAME=VALUE", cut at the '='. They stay until the process ends. */
 struct line {
@@ -33,10 +33,10 @@ static const struct line *find(const char *name)
     return line;
 }
 
-/* Neither a comment, nor words without '=', nor a name that a line before has. */
-static void add(const char *words)
+/* A line up to one of the bytes `ends`. Neither a comment, nor words without '=', nor a name that a line before has. */
+static void add(const char *words, const char *ends)
 {
-    const size_t bytes = strcspn(words, "\n"), name_bytes = strcspn(words, "=\n");
+    const size_t bytes = strcspn(words, ends), name_bytes = strcspn(words, "=\n");
     struct line *line;
 
     if (*words == '#' || words[name_bytes] != '=')
@@ -55,7 +55,7 @@ static void add(const char *words)
     lines = line;
 }
 
-static void read_file(const char *path)
+static void read_file(const char *path, int code)
 {
     FILE *file = fopen(path, "re");
     char *words = NULL;
@@ -64,40 +64,39 @@ static void read_file(const char *path)
     if (!file)
         return;
     while (getline(&words, &room, file) > 0)
-        add(words);
+        add(words, code < HAS_HOME ? "\n" : "\r\n");
     free(words);
     fclose(file);
 }
 
-/* NCCL takes the home of the user, not HOME. */
-static void read_users_file(void)
+static void read_users_file(int code)
 {
     char text[HOME_BYTES], path[HOME_BYTES + sizeof "/.nccl.conf"];
+    const char *home = secure_getenv("HOME");
     struct passwd user, *found = NULL;
 
-    if (getpwuid_r(getuid(), &user, text, sizeof text, &found) || !found)
+    if (code < HAS_HOME && !getpwuid_r(getuid(), &user, text, sizeof text, &found))
+        home = found ? user.pw_dir : NULL;
+    if (!home)
         return;
-    (void)snprintf(path, sizeof path, "%s/.nccl.conf", user.pw_dir);
-    read_file(path);
+    (void)snprintf(path, sizeof path, "%.4000s/.nccl.conf", home);
+    read_file(path, code);
 }
 
-static void read_files(void)
+void conf_read(int code)
 {
-    const char *named = secure_getenv("NCCL_CONF_FILE");
+    const char *named = code < HAS_CONF_FILE ? NULL : secure_getenv("NCCL_CONF_FILE");
 
     if (named && *named)
-        read_file(named);
+        read_file(named, code);
     else
-        read_users_file();
-    read_file("/etc/nccl.conf");
+        read_users_file(code);
+    read_file("/etc/nccl.conf", code);
 }
 
 const char *conf_value(const char *variable)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const struct line *line;
+    const struct line *line = find(variable);
 
-    pthread_once(&once, read_files);
-    line = find(variable);
     return line ? line->value : NULL;
 }

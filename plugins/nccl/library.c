@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "conf.h"
+
 #define SONAME "libnccl.so.2"
 #define INSTALL                                                                                    \
     "install NCCL 2.18 or later (pip install nvidia-nccl-cu12, or the package libnccl2 of "        \
@@ -98,6 +100,7 @@ static tutti_status open_once(const struct caller *c, struct nccl_library *libra
                     "%.300s is NCCL %u.%u.%u%s%s, and 2.18 or later is needed; " INSTALL,
                     library->path, library->major, library->minor, library->patch,
                     missing ? " without " : "", missing ? missing : "");
+    conf_read(library->code);
     return TUTTI_OK;
 }
 

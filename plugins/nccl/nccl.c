@@ -133,11 +133,17 @@ static tutti_status check_options(const struct caller *c, const tutti_team_optio
         return fail(c, TUTTI_ERR_PLUGIN, 0,
                     "the plugin that drives the device is older than this one, and cannot make "
                     "it current: install both from one version of tutti");
-    if (!strcmp(setting("NCCL_COMM_BLOCKING"), "1")) /* it comes before what we ask for */
-        return fail(c, TUTTI_ERR_UNSUPPORTED, 0,
-                    "NCCL_COMM_BLOCKING=1 makes the functions of NCCL wait for all members, "
-                    "without a deadline: unset it");
     return TUTTI_OK;
+}
+
+/* That variable comes before what we ask for. */
+static tutti_status refuse_blocking(const struct caller *c)
+{
+    if (strcmp(setting("NCCL_COMM_BLOCKING"), "1") != 0)
+        return TUTTI_OK;
+    return fail(c, TUTTI_ERR_UNSUPPORTED, 0,
+                "NCCL_COMM_BLOCKING=1 makes the functions of NCCL wait for all members, "
+                "without a deadline: unset it");
 }
 
 static void lend_defaults(tutti_team *team)
@@ -182,6 +188,8 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
 
     if (!status)
         status = library_open(&caller, &nccl);
+    if (!status)
+        status = refuse_blocking(&caller);
     if (status)
         return status;
     tutti_team *team = host->allocate(host_self, sizeof *team);

@@ -4,14 +4,15 @@
 
 #include "../ucx/caller.h"
 
-enum { SETTINGS_MAX = 16, SETTING_BYTES = 96 };
+enum { SETTINGS_MAX = 23, SETTING_BYTES = 96 };
 
 /* What a member has in each; "": it is not set. A longer value is cut. */
 struct settings {
     char values[SETTINGS_MAX][SETTING_BYTES];
 };
 
-/* A variable of NCCL's, of the environment or else of a file nccl.conf; "": it is not set. Set-id programs have none. */
+/* A variable of NCCL's, of the environment or else of a file nccl.conf; "": it is not set. Set-id programs have none. The
+ * library is open. */
 const char *setting(const char *variable);
 
 void settings_read(struct settings *ret_settings);

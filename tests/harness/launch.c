@@ -77,6 +77,17 @@ static bool is_dropped(const char *variable)
     return false;
 }
 
+/* Whether the list, which may be NULL, has another value. */
+static bool is_replaced(const char *variable, const char *const *list)
+{
+    const size_t name_bytes = strcspn(variable, "=") + 1;
+
+    for (; list && *list; list++)
+        if (!strncmp(variable, *list, name_bytes))
+            return true;
+    return false;
+}
+
 struct environment {
     char *list[VARIABLES_MAX + 1];
     size_t count;
@@ -148,7 +159,7 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
 {
     *environment = (struct environment){.count = 0};
     for (char **variable = environ; *variable; variable++) {
-        if (!is_dropped(*variable) &&
+        if (!is_dropped(*variable) && !is_replaced(*variable, options->env) &&
             !(options->mpi && !strncmp(*variable, "LSAN_OPTIONS=", strlen("LSAN_OPTIONS="))))
             add(environment, *variable);
     }

@@ -164,8 +164,8 @@ SAME_WORDS(a_rank_that_never_joins_is_waited_for_until_the_deadline, "STANDIN_NC
 
 /* ---- what NCCL reads and says ---- */
 
-/* Two ranks with one more variable, or NULL. */
-static struct ranks *start_saying(const char *named)
+/* Two ranks with up to two more variables, or NULL. */
+static struct ranks *start_saying_with(const char *named, const char *more)
 {
     const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
                                "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
@@ -173,7 +173,8 @@ static struct ranks *start_saying(const char *named)
                                "TUTTI_BACKEND=cpu:auto,cuda:nccl",
                                "TUTTI_DEBUG=INFO",
                                "NCCL_DEBUG=INFO",
-                               named,
+                               named ? named : more,
+                               named ? more : NULL,
                                NULL};
     struct ranks *ranks = ranks_start(
         &(struct ranks_options){.program = "rank_nccl",
@@ -184,6 +185,11 @@ static struct ranks *start_saying(const char *named)
     cr_assert_not_null(ranks);
     cr_expect(ranks_wait(ranks));
     return ranks;
+}
+
+static struct ranks *start_saying(const char *named)
+{
+    return start_saying_with(named, NULL);
 }
 
 static void expect_lines(struct ranks *ranks, const char *first, const char *second)
@@ -221,7 +227,7 @@ static void write_file(char path[static 32], const char *words)
     close(fd);
 }
 
-/* The stand-in does not read it, and finds no name. */
+/* The stand-in reads no files, and finds no name where one sets it. */
 Test(nccl, the_interface_of_a_file_nccl_conf_stays)
 {
     char path[32], variable[64];
@@ -230,7 +236,28 @@ Test(nccl, the_interface_of_a_file_nccl_conf_stays)
     snprintf(variable, sizeof variable, "NCCL_CONF_FILE=%s", path);
     expect_lines(start_saying(variable), "nccl: Bootstrap : Using any interface\n",
                  "nccl: NET/Socket : Using any interface\n");
+    expect_lines(start_saying_with(variable, "STANDIN_NCCL_VERSION=22205"),
+                 "nccl: Bootstrap : Using =lo\n", "nccl: NET/Socket : Using =lo\n");
     unlink(path);
+}
+
+/* A user's home has no such file in the user database of a test machine. */
+Test(nccl, the_file_nccl_conf_in_home_is_read_from_2_30_on)
+{
+    char folder[] = "/tmp/tutti-home-XXXXXX", path[64], variable[64];
+
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/.nccl.conf", folder);
+    FILE *file = fopen(path, "we");
+    cr_assert(file && fputs("NCCL_SOCKET_IFNAME=other\r\n", file) >= 0 && !fclose(file));
+    snprintf(variable, sizeof variable, "HOME=%s", folder);
+    expect_lines(start_saying(variable), "nccl: Bootstrap : Using =lo\n",
+                 "nccl: NET/Socket : Using =lo\n");
+    expect_lines(start_saying_with(variable, "STANDIN_NCCL_VERSION=23007"),
+                 "nccl: Bootstrap : Using any interface\n",
+                 "nccl: NET/Socket : Using any interface\n");
+    unlink(path);
+    rmdir(folder);
 }
 
 Test(nccl, its_lines_are_in_the_file_that_a_user_names)
