@@ -200,7 +200,7 @@ ended_coverage() {
 set_fuzz() {
     local source name subject
 
-    begin_set fuzz "the fuzz targets, 20 s each"
+    begin_set fuzz "the fuzz targets, 10 s each"
     while read -r source; do
         name=$(basename "$source" .c)
         subject=${name#fuzz_}
@@ -208,7 +208,7 @@ set_fuzz() {
         local -a corpus=("$out/fuzz/corpus/$subject")
         [[ ! -d tests/fuzz/corpus/$subject ]] || corpus+=("tests/fuzz/corpus/$subject")
         # What libFuzzer finds ends it with 77 unless it is told otherwise, which would be a skip.
-        queue computes fuzz plain "$name" "build/fuzz/bin/$name" -max_total_time=20 -timeout=10 -error_exitcode=1 \
+        queue computes fuzz plain "$name" "build/fuzz/bin/$name" -max_total_time=10 -timeout=10 -error_exitcode=1 \
             -rss_limit_mb=2048 -artifact_prefix="$out/fuzz/found/$name-" "${corpus[@]}"
     done < <(programs_of 'fuzz_*.c' fuzz)
 }

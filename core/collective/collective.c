@@ -9,9 +9,6 @@
  */
 #include <sched.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/error.h"
 #include "base/without.h"
 #include "collective/batch.h"
@@ -20,9 +17,9 @@
 #include "provider/wrap.h"
 #include "reduce/op.h"
 
-/* Gives a call its number and its place in the chain of signatures. Kept, so that it can be compared. */
+/* Gives a call of the plan its number and its place in the chain of signatures. Kept, so that it can be compared. */
 static inline const struct announce *next_announce(struct tutti_group *group,
-                                                   const struct call_fields *fields)
+                                                   const struct plan_entry *plan, bool with_next)
 {
     const uint64_t sequence = ++group->calls.sequence;
     struct announce *announce =
@@ -30,10 +27,12 @@ static inline const struct announce *next_announce(struct tutti_group *group,
 
     if (!WITHOUT_MISMATCH)
         group->calls.signature =
-            XXH3_64bits_withSeed(fields, sizeof *fields, group->calls.signature);
+            call_chain(group->calls.signature, plan->digest + (with_next ? 1 : 0));
     announce->sequence = sequence;
     announce->signature = group->calls.signature;
-    announce->fields = *fields;
+    announce->fields = plan->fields;
+    if (with_next)
+        announce->fields.flags |= CALL_WITH_NEXT;
     return announce;
 }
 
@@ -108,9 +107,8 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
         if (status)
             return status;
     }
-    struct call_fields fields = c->fields;
-    fields.flags |= c->with_next ? CALL_WITH_NEXT : 0;
-    struct beginning begun = {.announce = next_announce(group, &fields), .plan = call->plan};
+    struct beginning begun = {.announce = next_announce(group, call->plan, c->with_next),
+                              .plan = call->plan};
     begun.stage = is_agreed(group, begun.announce) ? CALL_QUEUED : CALL_FAILING;
     note(group, c, &begun);
     enter(group, c, call, &begun);
@@ -261,7 +259,7 @@ static inline bool is_over_now(struct tutti_group *group, const struct collectiv
     const enum algorithm_kind kind = plan->plan.algorithm->kind;
     if (kind != ALGORITHM_ALONE && kind != ALGORITHM_INLINE)
         return false;
-    begun->announce = next_announce(group, &c->fields);
+    begun->announce = next_announce(group, plan, false);
     if (kind == ALGORITHM_ALONE) {
         begun->record = record_collective(group, plan, begun->announce->sequence, c->bytes);
         run_alone(&plan->schedule, &c->in, &c->out, &plan->kernels);
@@ -363,6 +361,12 @@ static tutti_status end(struct tutti_group *group, struct collective *c, tutti_s
     return status;
 }
 
+/* Whether end() has nothing to do. */
+static inline bool is_plain(const struct collective *c)
+{
+    return !c->memory.first && !c->packed.first && !c->op;
+}
+
 tutti_status collective_run(struct tutti_group *group, struct collective *c, tutti_status status,
                             tutti_work **work)
 {
@@ -377,7 +381,7 @@ tutti_status collective_run(struct tutti_group *group, struct collective *c, tut
         status = batch_add_collective(batch, c, status, work != NULL);
     else if (!status)
         status = work ? run_async(group, c, work) : run_blocking(group, c);
-    return end(group, c, status);
+    return status || !is_plain(c) ? end(group, c, status) : TUTTI_OK;
 }
 
 tutti_status collective_repeat(struct tutti_group *group, const struct collective *kept,

@@ -118,6 +118,7 @@ struct plan_entry {
     struct plan_entry *next; /* in its bucket */
     int route;               /* by which of the group's routes */
     struct call_fields fields;
+    uint64_t digest;         /* of the fields */
     struct call_sizes sizes; /* uneven: in the entry's own memory */
     uint32_t users;          /* calls that are queued or running */
     uint64_t mapped_bytes;   /* that one call writes to mapped memory */

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/error.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
@@ -117,6 +120,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
     if (!entry)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
     entry->fields = *fields;
+    entry->digest = XXH3_64bits(fields, sizeof *fields);
     if (sizes)
         keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;

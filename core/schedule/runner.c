@@ -543,9 +543,12 @@ void run_alone(const struct schedule *schedule, const struct blocks *in, const s
         const struct step *step = &schedule->steps[i];
         void *to = place_in(out, &step->to);
 
-        if (step->kind == STEP_COPY)
-            reduce_copy(to, place_in(in, &step->a), (size_t)step->bytes);
-        else
+        if (step->kind == STEP_COPY) {
+            const void *from = place_in(in, &step->a);
+
+            if (from != to) /* in place, as most calls are */
+                reduce_copy(to, from, (size_t)step->bytes);
+        } else
             kernels->finish(to, (size_t)step->bytes, kernels->members);
     }
 }
