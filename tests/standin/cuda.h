@@ -51,6 +51,8 @@ MORE_FUNCTIONS(DECLARE)
 
 /* What a stream does for an operation, without the lock. `arguments` is the operation's own copy. */
 typedef CUresult (*run_function)(const void *arguments);
+/* With the lock. */
+typedef void (*number_function)(void *arguments);
 
 /* A point in the order of a stream: reached once `completed` of the stream is not less. */
 struct point {
@@ -177,6 +179,9 @@ struct CUstream_st *standin_stream(const char *call, CUstream handle, struct CUc
 /* Puts an operation at the end of `stream`, or into its capture. `ret_point` may be NULL. */
 CUresult standin_put(struct CUstream_st *stream, run_function run, const void *arguments,
                      size_t size, struct point *ret_point);
+/* The same for one that changes its arguments when it comes to a stream, also each time with a graph. */
+CUresult standin_put_numbered(struct CUstream_st *stream, run_function run, number_function number,
+                              const void *arguments, size_t size);
 /* `stream` goes on after `point`. */
 void standin_put_after(struct CUstream_st *stream, struct point point);
 void standin_wait_point(struct point point); /* returns with the error of the context, too */
@@ -187,8 +192,8 @@ bool standin_reached(struct point point);
 struct CUstream_st *standin_all_streams(void);
 
 /* cuda_capture.c, with the lock */
-CUresult standin_capture_put(struct CUstream_st *stream, run_function run, const void *arguments,
-                             size_t size);
+CUresult standin_capture_put(struct CUstream_st *stream, run_function run, number_function number,
+                             const void *arguments, size_t size);
 CUresult standin_capture_record(struct CUstream_st *stream, struct CUevent_st *event);
 CUresult standin_capture_wait(struct CUstream_st *stream, struct CUevent_st *event);
 CUresult standin_refuse_captured_event(struct CUevent_st *event);
@@ -209,8 +214,8 @@ CUresult standin_fault_operation(CUdevice device);
 bool standin_fault_copy(void);
 
 /* For the stand-in of NCCL and for tests, found by dlsym(). They take the lock themselves. */
-EXPORT CUresult standin_cuda_put(CUstream stream, run_function run, const void *arguments,
-                                 size_t size);
+EXPORT CUresult standin_cuda_put(CUstream stream, run_function run, number_function number,
+                                 const void *arguments, size_t size);
 EXPORT void *standin_cuda_view(CUdeviceptr address, size_t bytes);
 EXPORT void standin_cuda_lose(CUdevice device, CUresult error);
 

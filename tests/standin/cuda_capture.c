@@ -12,16 +12,27 @@
 
 struct node {
     run_function run; /* NULL: a join */
+    number_function number;
     void *arguments;
     size_t size;
     int after[2]; /* earlier nodes, -1 for none */
     bool joined;
 };
 
+/* What a graph holds, and frees at its end. */
+struct CUuserObject_st {
+    void *of;
+    void (*destroy)(void *of);
+    unsigned references;
+    struct CUuserObject_st *next; /* in one graph; an object of several is not known here */
+};
+
+/* Its users are its handle, those that were instantiated of it, and launches of these. */
 struct CUgraph_st {
     struct node *nodes;
     int count;
     int users;
+    struct CUuserObject_st *objects;
 };
 
 struct capture {
@@ -44,8 +55,15 @@ static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GL
 
 static void release(struct CUgraph_st *graph)
 {
+    struct CUuserObject_st *object;
+
     if (--graph->users)
         return;
+    while ((object = graph->objects)) {
+        graph->objects = object->next;
+        object->destroy(object->of);
+        free(object);
+    }
     for (int i = 0; i < graph->count; i++)
         free(graph->nodes[i].arguments);
     free(graph->nodes);
@@ -65,10 +83,10 @@ static int add(struct CUgraph_st *graph, struct node node)
     return graph->count++;
 }
 
-CUresult standin_capture_put(struct CUstream_st *stream, run_function run, const void *arguments,
-                             size_t size)
+CUresult standin_capture_put(struct CUstream_st *stream, run_function run, number_function number,
+                             const void *arguments, size_t size)
 {
-    struct node node = {run, NULL, size, {stream->captured, -1}, false};
+    struct node node = {run, number, NULL, size, {stream->captured, -1}, false};
 
     if (stream->capture->invalid)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -375,6 +393,23 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *ret_exec, CUgraph graph
     return standin_leave(CUDA_SUCCESS);
 }
 
+static CUresult end_launch(const void *arguments)
+{
+    pthread_mutex_lock(&standin_lock);
+    release(*(struct CUgraph_st *const *)arguments);
+    pthread_mutex_unlock(&standin_lock);
+    return CUDA_SUCCESS;
+}
+
+/* What the graph holds is needed until the launch is over. */
+static CUresult hold(struct CUgraph_st *graph, struct CUstream_st *stream)
+{
+    if (!graph->objects)
+        return CUDA_SUCCESS;
+    graph->users++;
+    return standin_put(stream, end_launch, &graph, sizeof graph, NULL);
+}
+
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
 {
     struct CUctx_st *context;
@@ -389,9 +424,36 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle)
         const struct node *node = &exec->graph->nodes[i];
 
         if (node->run)
-            result = standin_put(stream, node->run, node->arguments, node->size, NULL);
+            result =
+                standin_put_numbered(stream, node->run, node->number, node->arguments, node->size);
     }
+    if (result == CUDA_SUCCESS)
+        result = hold(exec->graph, stream);
     return standin_leave(result);
+}
+
+EXPORT CUresult cuUserObjectCreate(CUuserObject *ret_object, void *of, void (*destroy)(void *),
+                                   unsigned references, unsigned flags)
+{
+    if (!ret_object || !destroy || !references || flags != USER_OBJECT_NO_DESTRUCTOR_SYNC)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_object = malloc(sizeof **ret_object);
+    **ret_object = (struct CUuserObject_st){.of = of, .destroy = destroy, .references = references};
+    return CUDA_SUCCESS;
+}
+
+/* The caller's reference becomes the graph's. That is all that this stand-in has. */
+EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count,
+                                        unsigned flags)
+{
+    if (!graph || !object || count != 1 || object->references != 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags != GRAPH_USER_OBJECT_MOVE)
+        standin_die(__func__, "only a caller that gives its reference away is known here");
+    pthread_mutex_lock(&standin_lock);
+    object->next = graph->objects;
+    graph->objects = object;
+    return standin_leave(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, void **ret_nodes, size_t *count)

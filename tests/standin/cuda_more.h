@@ -23,6 +23,10 @@ enum { WAIT_VALUE_EQ = 1, WAIT_VALUE_AND = 2, WAIT_VALUE_NOR = 3 };
 
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUuserObject_st *CUuserObject;
+
+/* Of user objects: nobody waits for what frees them; a graph takes the caller's reference. */
+enum { USER_OBJECT_NO_DESTRUCTOR_SYNC = 1, GRAPH_USER_OBJECT_MOVE = 1 };
 
 /* X(name, arguments). cuGraphGetNodes() counts alone here; `nodes` of cuStreamGetCaptureInfo_v2() are none. */
 #define MORE_FUNCTIONS(X)                                                                          \
@@ -76,6 +80,10 @@ typedef struct CUgraphExec_st *CUgraphExec;
     X(cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                      \
     X(cuStreamGetCaptureInfo_v2, (CUstream stream, CUstreamCaptureStatus * status, uint64_t * id,  \
                                   CUgraph * graph, const void **nodes, size_t *count))             \
+    X(cuUserObjectCreate, (CUuserObject * object, void *of, void (*destroy)(void *),               \
+                           unsigned references, unsigned flags))                                   \
+    X(cuGraphRetainUserObject,                                                                     \
+      (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))                        \
     X(cuGraphGetNodes, (CUgraph graph, void **nodes, size_t *count))                               \
     X(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))  \
     X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                          \

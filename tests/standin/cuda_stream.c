@@ -213,8 +213,8 @@ static struct point append(struct CUstream_st *stream, struct operation *operati
     return (struct point){stream, stream->submitted};
 }
 
-CUresult standin_put(struct CUstream_st *stream, run_function run, const void *arguments,
-                     size_t size, struct point *ret_point)
+static CUresult put(struct CUstream_st *stream, run_function run, number_function number,
+                    const void *arguments, size_t size, struct point *ret_point)
 {
     struct operation *operation;
     struct point point;
@@ -223,7 +223,7 @@ CUresult standin_put(struct CUstream_st *stream, run_function run, const void *a
     if (result)
         return result;
     if (stream->capture)
-        return standin_capture_put(stream, run, arguments, size);
+        return standin_capture_put(stream, run, number, arguments, size);
     while (is_command(run) && stream->commands >= COMMANDS)
         pthread_cond_wait(&standin_changed, &standin_lock);
     operation = calloc(1, sizeof *operation);
@@ -231,10 +231,24 @@ CUresult standin_put(struct CUstream_st *stream, run_function run, const void *a
     stream->commands += is_command(run);
     operation->arguments = malloc(size ? size : 1);
     memcpy(operation->arguments, arguments, size);
+    if (number)
+        number(operation->arguments);
     point = append(stream, operation);
     if (ret_point)
         *ret_point = point;
     return CUDA_SUCCESS;
+}
+
+CUresult standin_put(struct CUstream_st *stream, run_function run, const void *arguments,
+                     size_t size, struct point *ret_point)
+{
+    return put(stream, run, NULL, arguments, size, ret_point);
+}
+
+CUresult standin_put_numbered(struct CUstream_st *stream, run_function run, number_function number,
+                              const void *arguments, size_t size)
+{
+    return put(stream, run, number, arguments, size, NULL);
 }
 
 void standin_put_after(struct CUstream_st *stream, struct point point)
@@ -419,8 +433,8 @@ EXPORT CUresult cuStreamGetPriority(CUstream handle, int *ret_priority)
     return standin_leave(CUDA_SUCCESS);
 }
 
-EXPORT CUresult standin_cuda_put(CUstream handle, run_function run, const void *arguments,
-                                 size_t size)
+EXPORT CUresult standin_cuda_put(CUstream handle, run_function run, number_function number,
+                                 const void *arguments, size_t size)
 {
     struct CUctx_st *context;
     CUresult result = standin_enter(__func__, &context);
@@ -428,5 +442,5 @@ EXPORT CUresult standin_cuda_put(CUstream handle, run_function run, const void *
     if (result)
         return result;
     return standin_leave(
-        standin_put(standin_stream(__func__, handle, context), run, arguments, size, NULL));
+        put(standin_stream(__func__, handle, context), run, number, arguments, size, NULL));
 }

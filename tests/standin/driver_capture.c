@@ -5,6 +5,8 @@
 #include "driver_cases.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #define GLOBAL CU_STREAM_CAPTURE_MODE_GLOBAL
 #define LOCAL CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -64,6 +66,42 @@ void a_captured_stream_replays(void)
         CHECK(pinned[1] == i && pinned[2] == 9);
     }
     OK(cu.cuGraphExecDestroy(exec));
+}
+
+static void note(void *of)
+{
+    atomic_store((atomic_bool *)of, true);
+}
+
+/* Also while it is launched; nobody waits for its end. */
+void a_graph_frees_what_it_was_given_at_its_end(void)
+{
+    static atomic_bool is_free;
+    uint32_t *pinned = driver_pinned(64);
+    CUstream stream = begin(CU_STREAM_NON_BLOCKING, GLOBAL);
+    CUstreamCaptureStatus status;
+    CUuserObject object;
+    CUgraphExec exec;
+    CUgraph graph;
+
+    OK(cu.cuStreamWriteValue32_v2(stream, at(pinned), 9, 0));
+    OK(cu.cuStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, NULL, NULL));
+    OK(cu.cuUserObjectCreate(&object, &is_free, note, 1, USER_OBJECT_NO_DESTRUCTOR_SYNC));
+    OK(cu.cuGraphRetainUserObject(graph, object, 1, GRAPH_USER_OBJECT_MOVE));
+    OK(cu.cuStreamEndCapture(stream, &graph));
+    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    OK(cu.cuGraphDestroy(graph));
+    CHECK(!atomic_load(&is_free));
+    driver_hold(stream);
+    OK(cu.cuGraphLaunch(exec, stream));
+    OK(cu.cuGraphExecDestroy(exec));
+    CHECK(!atomic_load(&is_free));
+    driver_release();
+    OK(cu.cuStreamSynchronize(stream));
+    CHECK(pinned[0] == 9);
+    for (int ms = 0; ms < 5000 && !atomic_load(&is_free); ms++)
+        usleep(1000);
+    CHECK(atomic_load(&is_free));
 }
 
 void a_capture_takes_in_streams_that_wait_for_it(void)

@@ -44,6 +44,7 @@
     X(kernels_run_in_stream_order, false)                                                          \
     X(wrong_launches_and_modules_are_refused, false)                                               \
     X(a_captured_stream_replays, false)                                                            \
+    X(a_graph_frees_what_it_was_given_at_its_end, false)                                           \
     X(a_capture_takes_in_streams_that_wait_for_it, false)                                          \
     X(a_capture_with_unjoined_work_fails, false)                                                   \
     X(the_legacy_stream_cannot_be_captured, false)                                                 \

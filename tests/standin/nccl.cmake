@@ -7,7 +7,7 @@ set_target_properties(standin_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2
     LIBRARY_OUTPUT_DIRECTORY ${standin_cuda_folder})
 
 # Plain programs, as those of the driver.
-add_library(nccl_ranks STATIC nccl_ranks.c)
+add_library(nccl_ranks STATIC nccl_ranks.c nccl_ranks_capture.c)
 target_compile_definitions(nccl_ranks PRIVATE STANDIN_LIBNCCL="${standin_cuda_folder}/libnccl.so.2")
 target_include_directories(nccl_ranks PUBLIC ${PROJECT_SOURCE_DIR}/plugins)
 target_link_libraries(nccl_ranks PUBLIC driver_harness)

@@ -84,14 +84,21 @@ const struct settings *nccl_settings(void);
     X(CUresult, cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                               \
     X(CUresult, cuMemFree_v2, (CUdeviceptr memory))                                                \
     X(CUresult, cuStreamGetCtx, (CUstream stream, CUcontext * context))                            \
-    X(CUresult, cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus * status))            \
+    X(CUresult, cuStreamGetCaptureInfo_v2,                                                         \
+      (CUstream stream, CUstreamCaptureStatus * status, uint64_t * id, CUgraph * graph,            \
+       const void **nodes, size_t *count))                                                         \
+    X(CUresult, cuUserObjectCreate,                                                                \
+      (CUuserObject * object, void *of, void (*destroy)(void *), unsigned references,              \
+       unsigned flags))                                                                            \
+    X(CUresult, cuGraphRetainUserObject,                                                           \
+      (CUgraph graph, CUuserObject object, unsigned count, unsigned flags))                        \
     X(CUresult, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))               \
     X(CUresult, cuEventCreate, (CUevent * event, unsigned flags))                                  \
     X(CUresult, cuEventRecord, (CUevent event, CUstream stream))                                   \
     X(CUresult, cuEventDestroy_v2, (CUevent event))                                                \
     X(CUresult, standin_cuda_put,                                                                  \
-      (CUstream stream, CUresult(*run)(const void *arguments), const void *arguments,              \
-       size_t size))                                                                               \
+      (CUstream stream, CUresult(*run)(const void *arguments), void (*number)(void *arguments),    \
+       const void *arguments, size_t size))                                                        \
     X(void *, standin_cuda_view, (CUdeviceptr address, size_t bytes))
 
 struct cuda {
@@ -168,8 +175,10 @@ struct ncclComm {
 
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t changed;
-    uint64_t issued, done; /* operations that are on streams, in the order of their calls */
-    bool runs;             /* one does */
+    uint64_t issued,
+        done; /* operations that are on streams, in the order of calls and launches of graphs */
+    uint32_t graphs; /* operations that graphs hold */
+    bool runs;       /* one does */
 };
 
 /* The communicator may be used: OK, or what the call has to return. */
@@ -196,7 +205,7 @@ struct task {
 /* The tasks of one communicator in one group: collectives one after the other, then all messages at once. */
 struct launch {
     struct ncclComm *comm;
-    uint64_t number; /* of the communicator's operations; 0: captured, it may run again and again */
+    uint64_t number; /* of the communicator's operations; 0: it is not on a stream */
     size_t count;
     struct task tasks[];
 };

@@ -13,6 +13,7 @@
 struct call {
     struct ncclComm *comm;
     CUstream stream;
+    uint64_t capture; /* of the stream; 0: none */
     struct task task;
 };
 
@@ -71,19 +72,52 @@ static CUresult order_all(const struct cuda *cu, const struct calls *calls,
     return result;
 }
 
+/* It comes to a stream, by its call or with a graph. */
+static void number(void *arguments)
+{
+    struct launch *launch = arguments;
+
+    pthread_mutex_lock(&launch->comm->lock);
+    launch->number = ++launch->comm->issued;
+    pthread_mutex_unlock(&launch->comm->lock);
+}
+
+static void let_go_of_graph(void *of)
+{
+    struct ncclComm *comm = of;
+
+    pthread_mutex_lock(&comm->lock);
+    comm->graphs--;
+    pthread_cond_broadcast(&comm->changed);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* A graph that captures the stream needs the communicator as long as it exists. */
+static CUresult hold_by_graph(const struct cuda *cu, struct ncclComm *comm, CUstream stream)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUuserObject object;
+    CUgraph graph = NULL;
+    CUresult result = cu->cuStreamGetCaptureInfo_v2(stream, &capture, NULL, &graph, NULL, NULL);
+
+    if (result || capture != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return result;
+    pthread_mutex_lock(&comm->lock);
+    comm->graphs++;
+    pthread_mutex_unlock(&comm->lock);
+    result =
+        cu->cuUserObjectCreate(&object, comm, let_go_of_graph, 1, USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    return result ? result : cu->cuGraphRetainUserObject(graph, object, 1, GRAPH_USER_OBJECT_MOVE);
+}
+
 static CUresult put(const struct cuda *cu, struct launch *launch, CUstream stream)
 {
-    struct ncclComm *comm = launch->comm;
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = cu->cuStreamIsCapturing(stream, &capture);
+    CUresult result = hold_by_graph(cu, launch->comm, stream);
 
     if (result)
         return result;
-    pthread_mutex_lock(&comm->lock);
-    launch->number = capture ? 0 : ++comm->issued;
-    pthread_mutex_unlock(&comm->lock);
     atomic_fetch_add(&launched, 1);
-    return cu->standin_cuda_put(stream, nccl_run_launch, launch,
+    return cu->standin_cuda_put(stream, nccl_run_launch, number, launch,
                                 sizeof *launch + launch->count * sizeof *launch->tasks);
 }
 
@@ -286,6 +320,7 @@ static ncclResult_t look_at(const char *name, struct call *call)
     const struct cuda *cu = nccl_cuda();
     struct ncclComm *comm = call->comm;
     struct task *task = &call->task;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUcontext context = NULL;
     CUresult result;
 
@@ -294,6 +329,9 @@ static ncclResult_t look_at(const char *name, struct call *call)
     result = cu->cuCtxPushCurrent_v2(comm->context);
     if (!result)
         result = cu->cuStreamGetCtx(call->stream, &context);
+    if (!result)
+        result =
+            cu->cuStreamGetCaptureInfo_v2(call->stream, &capture, &call->capture, NULL, NULL, NULL);
     task->pageable = is_pageable(cu, task->in, nccl_in_bytes(comm, task)) ||
                      is_pageable(cu, task->out, nccl_out_bytes(comm, task));
     cu->cuCtxPopCurrent_v2(NULL);
@@ -305,6 +343,16 @@ static ncclResult_t look_at(const char *name, struct call *call)
     return of_cuda(result);
 }
 
+static ncclResult_t check_capture(const struct call *call)
+{
+    for (size_t i = 0; i < group.calls.count; i++)
+        if (group.calls.list[i].comm == call->comm && group.calls.list[i].capture != call->capture)
+            return nccl_warn(ncclInvalidUsage,
+                             "Streams given to a communicator within a NCCL group must either be "
+                             "all uncaptured or all captured by the same graph.");
+    return ncclSuccess;
+}
+
 static ncclResult_t prepare(const char *name, struct call *call)
 {
     const struct settings *s = nccl_settings();
@@ -314,7 +362,9 @@ static ncclResult_t prepare(const char *name, struct call *call)
         result = check(name, call->comm, &call->task);
     if (!result && atomic_fetch_add(&calls_made, 1) + 1 == s->fails_at)
         result = nccl_warn(s->result, "%s : the fault of this stand-in's variables", name);
-    return result ? result : look_at(name, call);
+    if (!result)
+        result = look_at(name, call);
+    return result ? result : check_capture(call);
 }
 
 static ncclResult_t enqueue(const char *name, struct call call)

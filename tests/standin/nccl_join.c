@@ -345,11 +345,11 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *ret_err
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
-/* Own operations first, then all members. */
+/* Own operations first, and those of graphs, then all members. */
 static ncclResult_t finalize(struct ncclComm *comm)
 {
     pthread_mutex_lock(&comm->lock);
-    while (comm->done < comm->issued && !atomic_load(&comm->aborted))
+    while ((comm->done < comm->issued || comm->graphs) && !atomic_load(&comm->aborted))
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
     atomic_store_explicit(&comm->board->members[comm->rank].state, FINALIZED, memory_order_release);
@@ -410,7 +410,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
     pthread_mutex_lock(&comm->lock);
     atomic_store(&comm->aborted, true);
     pthread_cond_broadcast(&comm->changed);
-    while (comm->runs) /* those that begin later end at once */
+    while (comm->runs || comm->graphs) /* those that begin later end at once */
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
     end_thread(comm);

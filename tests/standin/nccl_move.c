@@ -514,8 +514,7 @@ static bool enter(const struct launch *launch)
     bool runs;
 
     pthread_mutex_lock(&comm->lock);
-    while (!atomic_load(&comm->aborted) &&
-           (comm->runs || (launch->number && comm->done + 1 != launch->number)))
+    while (!atomic_load(&comm->aborted) && (comm->runs || comm->done + 1 != launch->number))
         pthread_cond_wait(&comm->changed, &comm->lock);
     runs = !atomic_load(&comm->aborted);
     if (runs && !comm->alive)
@@ -531,7 +530,7 @@ static void leave(const struct launch *launch)
 
     pthread_mutex_lock(&comm->lock);
     comm->runs = false;
-    comm->done += launch->number != 0;
+    comm->done++;
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
 }

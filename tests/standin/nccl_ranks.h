@@ -62,4 +62,10 @@ float *ranks_memory(size_t count, float value);
 /* Its element, after all that was submitted. */
 float ranks_float(const float *memory, size_t at);
 
+/* nccl_ranks_capture.c: cases */
+void a_captured_call_replays(void);
+void a_call_comes_after_a_graph_that_was_launched_before(void);
+void streams_of_a_group_are_all_captured_or_none(void);
+void a_communicator_ends_after_its_graphs(void);
+
 #endif

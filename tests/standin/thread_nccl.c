@@ -201,39 +201,6 @@ static void operations_of_two_streams_are_in_the_order_of_their_calls(void)
     ranks_run(2, run_streams);
 }
 
-static void run_capture(void)
-{
-    float *memory, *pinned;
-    CUgraphExec exec;
-    CUgraph graph;
-    CUstream s;
-
-    ranks_make();
-    s = stream();
-    pinned = driver_pinned(64);
-    memory = ranks_memory(16, 1);
-    FINE(nccl.ncclAllReduce(memory, memory, 16, ncclFloat32, ncclMax, comm, s));
-    OK(cu.cuStreamSynchronize(s));
-    OK(cu.cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    OK(cu.cuMemcpyAsync(at(memory), at(pinned), 64, s));
-    FINE(nccl.ncclAllReduce(memory, memory, 16, ncclFloat32, ncclSum, comm, s));
-    OK(cu.cuStreamEndCapture(s, &graph));
-    OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cu.cuGraphDestroy(graph));
-    for (int i = 1; i < 4; i++) {
-        pinned[5] = (float)(i + rank);
-        OK(cu.cuGraphLaunch(exec, s));
-        CHECK(ranks_float(memory, 5) == (float)(2 * i + 1));
-    }
-    OK(cu.cuGraphExecDestroy(exec));
-    ranks_end();
-}
-
-static void a_captured_call_replays(void)
-{
-    ranks_run(2, run_capture);
-}
-
 /* ---- groups --------------------------------------------------------------------------------- */
 
 static void run_refusals(void)
@@ -506,6 +473,9 @@ int main(int argc, char **argv)
         CASE(calls_return_before_their_stream_comes_to_them),
         CASE(operations_of_two_streams_are_in_the_order_of_their_calls),
         CASE(a_captured_call_replays),
+        CASE(a_call_comes_after_a_graph_that_was_launched_before),
+        CASE(streams_of_a_group_are_all_captured_or_none),
+        CASE(a_communicator_ends_after_its_graphs),
         CASE(a_group_in_which_a_call_failed_does_nothing),
         CASE(a_group_has_communicators_of_one_mode),
         CASE(a_non_blocking_communicator_is_made_while_others_wait),
