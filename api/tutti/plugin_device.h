@@ -28,7 +28,8 @@
  *   or the device failed. Work that is already on a stream fails late: then each later call that names the
  *   accelerator may return its failure, and event_query does.
  * - While a stream of the process is captured into a graph, calls that do not name this stream work, and
- *   do not spoil the capture.
+ *   do not spoil the capture. On a stream with TUTTI_STREAM_RECORDS the core only calls event_record, event_wait and
+ *   reduce, on any thread, and does not query an event that was recorded there.
  * - The functions are not called in a forked child.
  */
 #ifndef TUTTI_PLUGIN_DEVICE_H
@@ -92,7 +93,9 @@ enum {
     /** Its work is recorded into a graph, or work on it would break the recording of another stream. */
     TUTTI_STREAM_CAPTURING = 1 << 0,
     /** The same value means another stream on another thread. Use it on the caller's thread only. */
-    TUTTI_STREAM_OF_THREAD = 1 << 1
+    TUTTI_STREAM_OF_THREAD = 1 << 1,
+    /** Since minor 9, with TUTTI_STREAM_CAPTURING: its own work goes into the graph, and the recording is valid. */
+    TUTTI_STREAM_RECORDS = 1 << 2
 };
 
 /** The most dimensions of a view: with neighbours joined, no tensor has more that are longer than 1. */

@@ -33,7 +33,9 @@ enum {
 
 /* tutti_collective.flags */
 enum {
-    TUTTI_COLLECTIVE_UNEVEN = 1 << 0 /* blocks of different sizes: the forms with counts */
+    TUTTI_COLLECTIVE_UNEVEN = 1 << 0, /* blocks of different sizes: the forms with counts */
+    /* Since minor 9: the stream is captured into a graph; only where tutti_collectives_ops.captures is 1. */
+    TUTTI_COLLECTIVE_CAPTURED = 1 << 1
 };
 
 /*
@@ -215,6 +217,10 @@ typedef struct tutti_collectives_ops {
      * are. `what` is valid until start_batch returns. All members give the same ones together. */
     tutti_status (*start_batch)(tutti_team *team, const tutti_collective *const *what,
                                 uint32_t count, tutti_request *request);
+    /** 1: operations may name a stream that is captured into a graph, which then runs them again and again, without the
+     * engine's functions. 0: the core refuses such calls. */
+    uint32_t captures;
+    uint32_t reserved; /* 0 */
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---- */

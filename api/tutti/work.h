@@ -22,6 +22,7 @@ typedef struct tutti_work tutti_work;
  * Waits until the operation is complete and returns its status. `timeout_ms` 0 waits as long as
  * the operation's own deadline; tutti_work_test() does not wait. If a positive timeout ends first,
  * the call returns TUTTI_ERR_NOT_READY and the operation goes on. A negative timeout is refused.
+ * TUTTI_ERR_CAPTURED: the call was captured into a graph, which runs it; nothing of it can be waited for.
  */
 TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
 
@@ -32,8 +33,11 @@ TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
  * does. The stream goes on also if the operation fails: ask tutti_work_test() before you use the result. The
  * handle may be freed at once.
  *
+ * A work that was captured into a graph orders streams of the same capture; `stream` joins it if it is not there yet.
+ *
  * Returns TUTTI_OK; the operation's status if it is complete; UNSUPPORTED where no call has used a device yet, and for
- * a stream that is captured; INVALID_ARGUMENT for a stream of another device.
+ * a stream that is captured when the work is not; CAPTURED once the capture of the work is complete; INVALID_ARGUMENT for a
+ * stream of another device.
  * Semantics: torch.distributed.Work.wait() of NCCL; cudaStreamWaitEvent.
  */
 TUTTI_API tutti_status tutti_work_wait_stream(tutti_work *work, void *stream);

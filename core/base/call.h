@@ -60,7 +60,9 @@ enum {
     /* An engine takes the tensors where they lie, on devices; with CALL_ON_DEVICE. */
     CALL_DIRECT = 1 << 5,
     /* The engine launches it together with the next call, which is of the same batch; with CALL_DIRECT. */
-    CALL_WITH_NEXT = 1 << 6
+    CALL_WITH_NEXT = 1 << 6,
+    /* Its stream is captured into a graph; with CALL_DIRECT. */
+    CALL_CAPTURED = 1 << 7
 };
 
 /* Everything that members must agree on, and nothing else. 24 bytes, no padding. */

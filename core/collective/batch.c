@@ -320,7 +320,9 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
     struct progress_engine *engine = &group->context->engine;
     struct whole *whole = NULL;
 
-    tutti_status status = launches_mark(group, first);
+    tutti_status status = capture_check_all(first);
+    if (!status)
+        status = launches_mark(group, first);
     if (!status)
         status = whole_new(engine, &whole);
     if (!status) {
@@ -344,6 +346,8 @@ tutti_status kept_calls_run(struct tutti_group *group, struct kept_call *first, 
         release(&whole->work);
     if (status)
         return status;
+    if (work && capture_takes(first))
+        capture_await(&whole->work);
     if (work) {
         *work = &whole->work;
         if (atomic_load(&engine->unattended))

@@ -60,6 +60,15 @@ tutti_status kept_calls_again(struct tutti_group *group, struct kept_call *first
 /* Marks the calls that the engine for devices launches together with the next one; launches.c. */
 tutti_status launches_mark(const struct tutti_group *group, struct kept_call *first);
 
+/* ---- capture.c ---- */
+
+/* For calls that run again: finds out whether their streams are captured by now. */
+tutti_status capture_look_again(struct tutti_group *group, struct kept_call *first);
+/* UNSUPPORTED, unless the streams of all calls are captured, or those of none. */
+tutti_status capture_check_all(const struct kept_call *first);
+/* Whether those are, of calls that passed. */
+bool capture_takes(const struct kept_call *first);
+
 struct batch;
 
 struct batch *batch_find(struct tutti_group *group);

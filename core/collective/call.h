@@ -50,6 +50,7 @@ struct stand_ins {
     bool receives;      /* a message, begun before the stream comes to it */
     uint32_t flags;     /* TUTTI_FIXED_ORDER, … */
     bool is_direct;     /* a tensor has none, since an engine takes it where it lies, on a device */
+    bool is_captured;   /* the stream of such a tensor is, into a graph */
     bool has_host;      /* a tensor is in host memory */
     bool has_device;    /* one is on a device, and has a stand-in */
     const struct call_fields
@@ -99,6 +100,15 @@ static inline bool call_others_wait(const struct tutti_group *group, tutti_statu
 /* Waits until the stand-ins are filled, where the caller's thread has to read them before the call begins. */
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms);
+
+/* ---- capture.c ---- */
+
+/* UNSUPPORTED: the engine for devices records nothing. */
+tutti_status capture_check_engine(const struct tutti_group *group);
+/* UNSUPPORTED, where the stream is captured: the call needs a copy of `what` on the device. */
+tutti_status capture_check_copy(const struct stand_ins *stand_ins, const char *what);
+/* Waits until a captured call is recorded, or has failed. */
+void capture_await(struct tutti_work *work);
 
 /* Fills the stand-ins that a plan keeps for another run, which ends them. BUSY: the last run has not. */
 tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand_ins);

@@ -17,22 +17,21 @@
 #include "provider/wrap.h"
 #include "reduce/op.h"
 
-/* Gives a call of the plan its number and its place in the chain of signatures. Kept, so that it can be compared. */
+/* Gives a call its number and its place in the chain of signatures. Its fields are those of its plan, with more flags.
+ * Kept, so that it can be compared. */
 static inline const struct announce *next_announce(struct tutti_group *group,
-                                                   const struct plan_entry *plan, bool with_next)
+                                                   const struct plan_entry *plan, uint8_t flags)
 {
     const uint64_t sequence = ++group->calls.sequence;
     struct announce *announce =
         &group->comparing.calls[WITHOUT_MISMATCH ? 0 : sequence % GROUP_CALLS_KEPT];
 
     if (!WITHOUT_MISMATCH)
-        group->calls.signature =
-            call_chain(group->calls.signature, plan->digest + (with_next ? 1 : 0));
+        group->calls.signature = call_chain(group->calls.signature, plan->digest + flags);
     announce->sequence = sequence;
     announce->signature = group->calls.signature;
     announce->fields = plan->fields;
-    if (with_next)
-        announce->fields.flags |= CALL_WITH_NEXT;
+    announce->fields.flags |= flags;
     return announce;
 }
 
@@ -77,6 +76,7 @@ static inline void enter(struct tutti_group *group, struct collective *c, struct
     call->packed = c->packed.first;
     call->stream = c->packed.stream;
     call->waited = c->waited || !call->state.work;
+    call->captured = c->packed.is_captured;
     if (c->fields.flags & CALL_DIRECT && call->state.work)
         work_count_to_issue(call->state.work, 1);
     c->memory.first = NULL;
@@ -107,7 +107,9 @@ tutti_status collective_begin(struct tutti_group *group, struct collective *c, s
         if (status)
             return status;
     }
-    struct beginning begun = {.announce = next_announce(group, call->plan, c->with_next),
+    const uint8_t flags =
+        (c->with_next ? CALL_WITH_NEXT : 0) | (c->packed.is_captured ? CALL_CAPTURED : 0);
+    struct beginning begun = {.announce = next_announce(group, call->plan, flags),
                               .plan = call->plan};
     begun.stage = is_agreed(group, begun.announce) ? CALL_QUEUED : CALL_FAILING;
     note(group, c, &begun);
@@ -259,7 +261,7 @@ static inline bool is_over_now(struct tutti_group *group, const struct collectiv
     const enum algorithm_kind kind = plan->plan.algorithm->kind;
     if (kind != ALGORITHM_ALONE && kind != ALGORITHM_INLINE)
         return false;
-    begun->announce = next_announce(group, plan, false);
+    begun->announce = next_announce(group, plan, 0);
     if (kind == ALGORITHM_ALONE) {
         begun->record = record_collective(group, plan, begun->announce->sequence, c->bytes);
         run_alone(&plan->schedule, &c->in, &c->out, &plan->kernels);
@@ -345,7 +347,10 @@ static tutti_status run_async(struct tutti_group *group, struct collective *c,
     status = go_on(group, c, &begun, &async->call);
     if (!status && c->waited && may_spin(group, &begun))
         spin(group, &async->call);
-    return call_started(async, status, true, c->waited, ret_work);
+    status = call_started(async, status, true, c->waited || c->packed.is_captured, ret_work);
+    if (!status && c->packed.is_captured && !c->waited)
+        capture_await(*ret_work);
+    return status;
 }
 
 /* Frees what the call has not taken. */

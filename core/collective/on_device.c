@@ -168,14 +168,26 @@ static bool stays_on_device(const struct tutti_group *group, const struct stand_
     return choose_takes_devices(&group->ways.routes.each[route].facts, &fields);
 }
 
+static tutti_status check_stream(const struct tutti_group *group, struct device *device,
+                                 bool direct, struct stand_ins *stand_ins)
+{
+    if (!direct)
+        return device_check_stream(device, stand_ins->stream);
+    const tutti_status status =
+        device_check_recording(device, stand_ins->stream, &stand_ins->is_captured);
+    return !status && stand_ins->is_captured ? capture_check_engine(group) : status;
+}
+
 /* The tensor itself, or a contiguous copy on the device. */
 static tutti_status use_directly(struct device *device, const struct device_tensor *tensor,
                                  struct stand_ins *stand_ins, void **ret_data)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = tensor->size->contiguous
+                              ? TUTTI_OK
+                              : capture_check_copy(stand_ins, "a tensor with strides");
 
     stand_ins->is_direct = true;
-    if (stand_ins->fields->op == TUTTI_AVG)
+    if (!status && stand_ins->fields->op == TUTTI_AVG)
         status = device_prepare(device, tensor->tensor->dtype);
     if (!status && !tensor->size->contiguous)
         return device_pack(device, tensor, &stand_ins->first, ret_data);
@@ -218,7 +230,7 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         status = device_check_place(device, tensor, size, what);
     const bool direct = !pinned && stays_on_device(group, stand_ins, tensor->dtype);
     if (!status)
-        status = device_check_stream(device, stand_ins->stream, direct);
+        status = check_stream(group, device, direct, stand_ins);
     if (status)
         return status;
     if (direct)
@@ -240,13 +252,17 @@ tutti_status call_device_blocks(struct tutti_group *group, struct collective *c,
     const size_t n = (size_t)group->size;
     struct device_block *rows = chain_allocate(&c->memory, n * sizeof *rows);
     void **each = chain_allocate(&c->memory, n * sizeof *each), *data = NULL;
+    tutti_status status = capture_check_copy(
+        &c->packed, "a list of blocks that do not lie in a row, or one in place,");
 
+    if (status)
+        return status;
     if (!rows || !each)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for the blocks of %zu members", n);
     for (uint32_t i = 0; i < n; i++)
         rows[i] = (struct device_block){block_at(blocks, i), sizes ? sizes[i] : bytes};
-    tutti_status status = device_row(atomic_load(&group->device), c->packed.stream, use, rows,
-                                     (uint32_t)n, &c->packed.first, &data);
+    status = device_row(atomic_load(&group->device), c->packed.stream, use, rows, (uint32_t)n,
+                        &c->packed.first, &data);
     for (uint32_t i = 0; i < n && !status; i++) {
         each[i] = data;
         data = (char *)data + rows[i].bytes;

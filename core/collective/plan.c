@@ -16,6 +16,7 @@ struct tutti_plan {
     struct tutti_group *group;
     struct kept_call *first;
     bool has_stand_ins; /* that each run fills */
+    bool is_direct;     /* an engine takes tensors of it where they lie, on a device */
 };
 
 /* A plan's tensors change between its runs, so nothing of them may have been copied for good. */
@@ -73,8 +74,10 @@ tutti_status tutti_plan_create(tutti_group *group, tutti_plan **ret_plan)
         return error_of(__func__, status);
     }
     *plan = (struct tutti_plan){.group = group, .first = first};
-    for (const struct kept_call *kept = first; kept; kept = kept->next)
+    for (const struct kept_call *kept = first; kept; kept = kept->next) {
         plan->has_stand_ins |= kept_stand_ins(kept)->first != NULL;
+        plan->is_direct |= kept_stand_ins(kept)->is_direct;
+    }
     *ret_plan = plan;
     return TUTTI_OK;
 }
@@ -99,6 +102,8 @@ tutti_status tutti_plan_run(tutti_plan *plan, tutti_work **work)
     if (!status && batch_of(plan->group))
         status =
             error_set(TUTTI_ERR_BUSY, "a batch of this thread is open on the group: end it first");
+    if (!status && plan->is_direct)
+        status = capture_look_again(plan->group, first);
     if (!status && plan->has_stand_ins)
         status = fill(plan->group, first);
     if (status)

@@ -30,7 +30,7 @@ static tutti_status read_factor(const tutti_tensor *factor, const struct tensor_
     if (!status)
         status = device_check_place(device, factor, size, "the factor");
     if (!status)
-        status = device_check_stream(device, NULL, false);
+        status = device_check_stream(device, NULL);
     return status ? status : device_read(device, &on_device, to);
 }
 

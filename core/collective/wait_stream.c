@@ -2,7 +2,8 @@
 /*
  * tutti_work_wait_stream(): a stream waits for a work, and the caller does not. The stream waits for a word that
  * the end of the work opens, however it ends. Copies back to devices are done by then, whatever stream did them.
- * An operation that an engine has put on a stream is waited for there, without the host.
+ * An operation that an engine has put on a stream is waited for there, without the host. One that is recorded in a graph is
+ * waited for in the same capture alone, where the wait becomes a part of the graph.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -89,6 +90,28 @@ static tutti_status wait_by_word(struct device *device, struct tutti_work *work,
     return status;
 }
 
+/* Of a call that was captured: the event of its stream takes the other one into the capture, if it is not there yet. */
+static tutti_status wait_in_capture(struct device *device, const struct tutti_work *work,
+                                    void *stream)
+{
+    bool goes_on = false, captured;
+    tutti_status status = device_check_recording(device, work->stream, &goes_on);
+
+    if (!status && !goes_on)
+        status = error_set(TUTTI_ERR_CAPTURED,
+                           "the work was captured into a graph, which is complete: let the stream "
+                           "wait for the graph's launch");
+    if (!status)
+        status = device_check_recording(device, stream, &captured);
+    if (!status && work->is_on_streams)
+        status = error_set(TUTTI_ERR_UNSUPPORTED,
+                           "the calls of this batch were captured on several streams: let the "
+                           "stream wait for an event on each of them");
+    if (status || stream == work->stream)
+        return error_named(status);
+    return wait_by_stream(device, work, stream);
+}
+
 tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
 {
     if (!work)
@@ -104,10 +127,12 @@ tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
             error_set(TUTTI_ERR_UNSUPPORTED,
                       "no call of this process has used a device yet: wait for the work "
                       "with tutti_work_wait()"));
-    tutti_status status = device_check_stream(device, stream, false);
+    await_issue(work);
+    if (is_complete(work) && work->is_captured)
+        return wait_in_capture(device, work, stream);
+    tutti_status status = device_check_stream(device, stream);
     if (status)
         return error_named(status);
-    await_issue(work);
     if (is_complete(work) && work->is_on_stream)
         return wait_by_stream(device, work, stream);
     if (wait_by_mark(work, stream, &status))

@@ -293,23 +293,45 @@ tutti_status device_open(int32_t type, int32_t number, int local_rank, struct de
     return TUTTI_OK;
 }
 
-tutti_status device_check_stream(struct device *device, void *stream, bool by_any_thread)
+static tutti_status look_at_stream(struct device *device, void *stream, uint32_t *ret_flags)
 {
     const uint64_t errors = error_number();
-    uint32_t flags = 0;
-    tutti_status status = device_ops(device)->stream_check(device->accelerator, stream, &flags);
+
+    *ret_flags = 0;
+    return say(device_ops(device)->stream_check(device->accelerator, stream, ret_flags), errors,
+               device->name, "use the stream");
+}
+
+tutti_status device_check_stream(struct device *device, void *stream)
+{
+    uint32_t flags;
+    const tutti_status status = look_at_stream(device, stream, &flags);
+
+    if (status || !(flags & TUTTI_STREAM_CAPTURING))
+        return status;
+    return error_set(TUTTI_ERR_UNSUPPORTED,
+                     "the stream is being captured into a graph, which takes only collectives that "
+                     "an engine does on %s (nccl), and waits for these: call it outside of the "
+                     "capture",
+                     device->name);
+}
+
+tutti_status device_check_recording(struct device *device, void *stream, bool *ret_captured)
+{
+    uint32_t flags;
+    const tutti_status status = look_at_stream(device, stream, &flags);
 
     if (status)
-        return say(status, errors, device->name, "use the stream");
-    if (flags & TUTTI_STREAM_CAPTURING)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "the stream is being captured into a graph, and calls on %s are not "
-                         "recorded: call it outside of the capture",
-                         device->name);
-    if (by_any_thread && flags & TUTTI_STREAM_OF_THREAD)
+        return status;
+    *ret_captured = flags & TUTTI_STREAM_RECORDS;
+    if (flags & TUTTI_STREAM_OF_THREAD)
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "options.stream is the default stream of each thread, which means another "
                          "stream to the thread that begins the call: make a stream of your own");
+    if (flags & TUTTI_STREAM_CAPTURING && !*ret_captured)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "the capture into a graph has failed before, or the stream is the default "
+                         "one beside a captured one: work on it is not recorded");
     return TUTTI_OK;
 }
 

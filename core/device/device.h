@@ -72,9 +72,11 @@ const uint8_t *device_uuid_bytes(const struct device *device);
 tutti_status device_check_place(struct device *device, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what);
 
-/* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. With `by_any_thread` also where the
- * handle means another stream to each thread. */
-tutti_status device_check_stream(struct device *device, void *stream, bool by_any_thread);
+/* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. */
+tutti_status device_check_stream(struct device *device, void *stream);
+/* The same for work that any thread may put there, and that may go into a graph: *ret_captured. UNSUPPORTED where the
+ * handle means another stream to each thread, and where the work would only spoil a capture. */
+tutti_status device_check_recording(struct device *device, void *stream, bool *ret_captured);
 
 /* ---- mark.c ---- */
 

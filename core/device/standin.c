@@ -254,7 +254,7 @@ static tutti_status begin(struct stand_in *s)
 static tutti_status again(struct packed *packed)
 {
     struct stand_in *s = stand_in_of(packed);
-    const tutti_status status = device_check_stream(s->device, s->stream, false);
+    const tutti_status status = device_check_stream(s->device, s->stream);
 
     if (status)
         return status;

@@ -165,7 +165,7 @@ static void ring_event_fd(struct progress_engine *engine)
 
 void work_part_failed(struct tutti_work *whole, tutti_status status)
 {
-    if (whole->part_status)
+    if (whole->part_status && whole->part_status != TUTTI_ERR_CAPTURED)
         return;
     whole->part_status = status;
     error_keep(&whole->error);

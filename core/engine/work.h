@@ -54,6 +54,8 @@ struct tutti_work {
     uint32_t marked;   /* of a batch: how many of its parts `mark` is behind */
     bool is_on_stream; /* it was complete once its operation was on `stream`; when it is complete */
     void *stream;
+    bool is_captured;   /* as is_on_stream, and that stream was captured: it runs with a graph */
+    bool is_on_streams; /* with is_captured, of a batch: on others than `stream`, too */
     struct kept_error error;
 };
 

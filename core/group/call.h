@@ -75,6 +75,7 @@ struct call {
     void *stream; /* that orders tensors which lie on a device */
     bool waited;  /* its thread waits for it next: it is complete once its work is on that stream */
     bool issued;  /* its work is: issued.c */
+    bool captured; /* the stream is, into a graph: captured.c */
     /* Of a call with stand-ins: staged.c. */
     bool in_pieces;       /* long ones come and go while its schedule runs */
     bool starves;         /* its next step needs a piece that has not come */
@@ -107,7 +108,7 @@ static inline void call_init(struct call *call, struct tutti_group *group, struc
     call->memory.first = NULL;
     call->packed = NULL;
     call->stream = NULL;
-    call->waited = call->issued = false;
+    call->waited = call->issued = call->captured = false;
     call->held = false;
     call->op = NULL;
     error_init(&call->error);

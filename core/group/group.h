@@ -136,9 +136,11 @@ struct group_calls {
     struct call_list returning;           /* works whose results are copied to devices */
     struct issued *issued, **last_issued; /* calls whose work is on streams: issued.c */
     bool issued_fails;                    /* an error of theirs was proposed */
-    uint32_t held;                        /* sends of `messages` that are not posted yet */
-    struct run run;                       /* of a call that runs alone */
-    struct run *runs[GROUP_RUNS];         /* of short calls, idle; the last one was used last */
+    bool has_captured;                    /* graphs may run calls of it: captured.c */
+    int64_t trouble_ns; /* when their engine first said that something has failed; 0: it has not */
+    uint32_t held;      /* sends of `messages` that are not posted yet */
+    struct run run;     /* of a call that runs alone */
+    struct run *runs[GROUP_RUNS]; /* of short calls, idle; the last one was used last */
     uint32_t idle_runs;
     struct plan_entry *plans[GROUP_PLANS]; /* buckets */
     struct plan_entry *last_plan;

@@ -124,6 +124,9 @@ static void leave(struct tutti_group *group)
             (void)engine_wait(engine, &known, clock_deadline_ms(GROUP_VERDICT_MS));
         control_flush(group->control, PASSED_ON_MS);
     }
+    engine_take(engine);
+    captured_drop(group);
+    engine_release(engine);
     engine_remove(engine, &group->source);
 }
 

@@ -31,7 +31,6 @@ struct issued {
     struct announce announce;
     uint64_t record;
     int64_t since_ns, timeout_ms;
-    int64_t trouble_ns; /* when the engine first said that something has failed; 0: it has not */
 };
 
 /* Behind the call's work: the mark of the call before, where both were launched as one and lie on one stream. */
@@ -191,28 +190,28 @@ static void time_out(struct tutti_group *group, const struct issued *entry)
     control_time_out(group->control, &timeout);
 }
 
-/* The last call that is on its stream. As signatures are chained, it stands for all before it. */
+/* The last call that is on its stream. As signatures are chained, it stands for all before it. NULL: it is not known
+ * any more. */
 static const struct announce *last_call(const struct tutti_group *group)
 {
     const struct announce *last = group_own_call(group, atomic_load(&group->calls.completed));
 
-    return last ? last : &group->calls.issued->announce;
+    return last || !group->calls.issued ? last : &group->calls.issued->announce;
 }
 
 /* Asks the engine. What it says of a failure may have a better cause: the control plane knows a lost member, and one
  * that called something else is found by comparing. Returns whether there is trouble. */
 static bool engine_fails(struct tutti_group *group, int64_t now_ns)
 {
-    struct issued *first = group->calls.issued;
+    const struct announce *last = last_call(group);
     struct native *n = group->ways.device_native;
     const tutti_status status = native_failed(n, n->ops->test(n->team, NULL), "go on");
 
     if (!status || status == TUTTI_ERR_NOT_READY)
         return false;
-    first->trouble_ns = first->trouble_ns ? first->trouble_ns : now_ns;
-    const bool waits =
-        status == TUTTI_ERR_PEER_LOST || !announced_all_agree(group, last_call(group));
-    if (!waits || now_ns - first->trouble_ns >= TROUBLE_WAITS_MS * CLOCK_NS_PER_MS)
+    group->calls.trouble_ns = group->calls.trouble_ns ? group->calls.trouble_ns : now_ns;
+    const bool waits = status == TUTTI_ERR_PEER_LOST || (last && !announced_all_agree(group, last));
+    if (!waits || now_ns - group->calls.trouble_ns >= TROUBLE_WAITS_MS * CLOCK_NS_PER_MS)
         fail(group, status, error_message());
     return true;
 }
@@ -221,7 +220,8 @@ void issued_look(struct tutti_group *group, int64_t now_ns)
 {
     const struct issued *first = group->calls.issued;
 
-    if (!first || group->calls.issued_fails || engine_fails(group, now_ns))
+    if ((!first && !group->calls.has_captured) || group->calls.issued_fails ||
+        engine_fails(group, now_ns) || !first)
         return;
     const int64_t stays_ms = (now_ns - first->since_ns) / CLOCK_NS_PER_MS;
 

@@ -5,8 +5,8 @@
  * As an engine compares nothing, a member whose operation takes longer than a millisecond announces
  * its call to its two neighbours in the ring of ranks, which compare it with theirs and answer. So a
  * mismatch is found where engines would wait for ever, and a deadline can name the members that
- * have not called. Calls in which no member waits are compared by samples (announced.c), and with
- * TUTTI_DEBUG=DETAIL each before it begins.
+ * have not called. Calls in which no member waits are compared by samples (announced.c). With
+ * TUTTI_DEBUG=DETAIL each is before it begins, and so is each that is captured into a graph.
  */
 #include <stdio.h>
 
@@ -27,6 +27,12 @@ enum {
     LOST_WAITS_MS = 6000 /* for whom: a host that vanished is found after 5 s */
 };
 
+/* Whether the neighbours are asked before the operation begins. A graph with other calls would hang each time. */
+static bool asks(const struct native *n, const struct call *call)
+{
+    return n->asks || call->captured;
+}
+
 bool native_call_may_sleep(const struct tutti_group *group)
 {
     const struct call *call = group->calls.queue.first;
@@ -34,7 +40,7 @@ bool native_call_may_sleep(const struct tutti_group *group)
 
     if (!n || n->trouble || call_is_failing(call))
         return true;
-    if (n->asks && !n->laid_out) /* what it waits for comes by messages */
+    if (asks(n, call) && !n->laid_out) /* what it waits for comes by messages */
         return true;
     return n->under_way && n->wait_fd >= 0 && n->ops->arm(n->team) == TUTTI_ARMED;
 }
@@ -51,7 +57,7 @@ static void hold_back(struct native *n, tutti_status status)
     snprintf(n->message, sizeof n->message, "%.*s", TEXT_CUT(error_message(), 900));
 }
 
-/* Whether the neighbours call the same, for TUTTI_DEBUG=DETAIL before each operation. All members
+/* Whether the neighbours call the same, before an operation begins. All members
  * are in a ring: if each has asked its neighbours, all call the same; a member that has not asked
  * answers once it has called. If all ask, nothing comes from a member that has not compared, so a
  * member that begins without an answer gets no data of another call either. */
@@ -83,7 +89,7 @@ static bool may_begin(struct tutti_group *group, const struct call *first)
             !announced_sample(group, call))
             return false;
     }
-    return !n->asks || n->laid_out || neighbours_agree(group, last);
+    return !asks(n, first) || n->laid_out || neighbours_agree(group, last);
 }
 
 /* The operations are on their streams; copies back of stand-ins come behind them. */
@@ -111,7 +117,9 @@ static tutti_status issue(struct tutti_group *group, struct native *n, struct ca
     }
     n->launched--;
     packed_end(&call->packed, false);
-    return status ? status : issued_add(group, call, !is_first);
+    if (!status && call->captured)
+        captured_add(group, call);
+    return status || call->captured ? status : issued_add(group, call, !is_first);
 }
 
 tutti_status native_call_advance(struct tutti_group *group, struct call *call)
@@ -173,6 +181,7 @@ void native_call_fail(struct tutti_group *group, struct call *call)
     withdraw(group, group->ways.device_native, of_call == group->ways.device_native ? call : NULL);
     withdraw(group, group->ways.native, of_call == group->ways.native ? call : NULL);
     issued_drop(group);
+    captured_drop(group);
 }
 
 /* ---- announcements ---- */

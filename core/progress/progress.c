@@ -104,6 +104,8 @@ void group_complete(struct tutti_group *group, struct call *call, tutti_status s
         return;
     if (call->issued && !call->waited)
         return; /* until the stream has passed it */
+    if (!status && call->captured && !call->waited)
+        status = captured_status(call);
     if (status)
         error_keep(state->work ? &state->work->error : &call->error);
     engine_complete(&group->context->engine, state, status);

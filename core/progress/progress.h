@@ -256,6 +256,15 @@ bool group_run_ahead(struct tutti_group *group);
 /* Whether a new call had better begin with those that are made after it. */
 bool group_gathers(const struct tutti_group *group, const struct call *call);
 
+/* ---- captured.c ---- */
+
+/* The call's operation is recorded in the graph that captures its stream. */
+void captured_add(struct tutti_group *group, struct call *call);
+/* CAPTURED, with the thread's error: the end of a recorded call's work. */
+tutti_status captured_status(const struct call *call);
+/* Nothing of the group is watched for graphs any more: it has ended, or this member leaves it. Under the progress lock. */
+void captured_drop(struct tutti_group *group);
+
 /* ---- issued.c ---- */
 
 /* The work of a call of the engine for devices is on its stream: the call leaves the queue. */

@@ -41,6 +41,8 @@ void call_fields_text(const struct call_fields *fields, char *ret_text, size_t c
         text_add(&text, ", tensors on a device");
     if (fields->flags & CALL_WITH_NEXT)
         text_add(&text, ", in one launch with the next call of its batch");
+    if (fields->flags & CALL_CAPTURED)
+        text_add(&text, ", captured into a graph");
     if (fields->sizes)
         text_add(&text, ", sizes #%04x", fields->sizes);
 }

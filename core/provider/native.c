@@ -241,6 +241,7 @@ static tutti_status lay_out_one(struct tutti_group *group, struct native *n, str
     if (n->device) {
         n->memory.what.device = device_number(n->device);
         n->memory.what.stream = call->stream;
+        n->memory.what.flags |= call->captured ? TUTTI_COLLECTIVE_CAPTURED : 0;
     }
     return status;
 }

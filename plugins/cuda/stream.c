@@ -55,6 +55,8 @@ tutti_status stream_check(tutti_accelerator *accelerator, void *stream, uint32_t
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUcontext context = accelerator->context;
     CUresult result = CUDA_SUCCESS;
+    bool is_beside =
+        false; /* the legacy stream, while a stream that is ordered with it is captured */
 
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
         result = IN_CONTEXT(accelerator, cuStreamGetCtx(stream, &context));
@@ -62,14 +64,14 @@ tutti_status stream_check(tutti_accelerator *accelerator, void *stream, uint32_t
         return refuse_context(accelerator, context);
     if (!result)
         result = IN_CONTEXT(accelerator, cuStreamIsCapturing(stream, &capture));
-    /* The legacy stream, while a stream that is ordered with it is captured. */
     if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
-        capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        is_beside = true;
         result = CUDA_SUCCESS;
     }
     if (result)
         return driver_fails(driver, result, accelerator->words, "looking at stream %p", stream);
-    *ret_flags = (capture == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : TUTTI_STREAM_CAPTURING) |
+    *ret_flags = (capture || is_beside ? TUTTI_STREAM_CAPTURING : 0) |
+                 (capture == CU_STREAM_CAPTURE_STATUS_ACTIVE ? TUTTI_STREAM_RECORDS : 0) |
                  (stream == CU_STREAM_PER_THREAD ? TUTTI_STREAM_OF_THREAD : 0);
     return TUTTI_OK;
 }

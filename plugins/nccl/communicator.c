@@ -19,12 +19,13 @@ enum {
 struct communicator {
     const struct nccl_library *nccl;
     ncclComm_t handle;
-    bool is_aborted;
+    bool is_aborted, is_captured;
     bool has_ended; /* atomic */
     int holders;    /* atomic */
 };
 
-static int threads; /* that end communicators; atomic */
+static int threads;       /* that end communicators; atomic */
+static int graph_threads; /* of these, where graphs may be in the way; atomic */
 
 static void look_later(void)
 {
@@ -65,6 +66,11 @@ ncclResult_t communicator_result(const struct communicator *c)
     return result ? result : of_communicator;
 }
 
+void communicator_is_captured(struct communicator *c)
+{
+    c->is_captured = true;
+}
+
 static void let_go(struct communicator *c)
 {
     if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL) == 0)
@@ -85,9 +91,17 @@ static bool finalize(const struct communicator *c)
     return !result;
 }
 
+static void count(bool is_captured, int change)
+{
+    if (is_captured)
+        __atomic_add_fetch(&graph_threads, change, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&threads, change, __ATOMIC_RELEASE);
+}
+
 static void *end_it(void *user)
 {
     struct communicator *c = user;
+    const bool is_captured = c->is_captured;
 
     if (c->is_aborted || !finalize(c))
         (void)c->nccl->ncclCommAbort(c->handle);
@@ -95,7 +109,7 @@ static void *end_it(void *user)
         (void)c->nccl->ncclCommDestroy(c->handle);
     __atomic_store_n(&c->has_ended, true, __ATOMIC_RELEASE);
     let_go(c);
-    __atomic_sub_fetch(&threads, 1, __ATOMIC_RELEASE);
+    count(is_captured, -1);
     return NULL;
 }
 
@@ -109,14 +123,14 @@ static bool start_end(struct communicator *c)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     __atomic_add_fetch(&c->holders, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    count(c->is_captured, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&thread, &attributes, end_it, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error) {
-        __atomic_sub_fetch(&threads, 1, __ATOMIC_RELAXED);
+        count(c->is_captured, -1);
         __atomic_sub_fetch(&c->holders, 1, __ATOMIC_RELAXED); /* the caller is one */
     }
     return !error;
@@ -141,8 +155,12 @@ void communicator_close(struct communicator *c)
 
 void communicators_wait(bool for_others)
 {
-    const int looks = for_others ? CLOSE_LOOKS : LAST_LOOKS;
+    for (int i = 0; i < CLOSE_LOOKS; i++) {
+        const bool is_late = i >= LAST_LOOKS;
+        const int of_graphs = is_late ? __atomic_load_n(&graph_threads, __ATOMIC_ACQUIRE) : 0;
 
-    for (int i = 0; i < looks && __atomic_load_n(&threads, __ATOMIC_ACQUIRE); i++)
+        if (__atomic_load_n(&threads, __ATOMIC_ACQUIRE) <= of_graphs || (is_late && !for_others))
+            return;
         look_later();
+    }
 }

@@ -18,10 +18,13 @@ ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUnique
 ncclComm_t communicator_handle(const struct communicator *communicator);
 /* ncclInProgress: it is being made, or its last call is not on its stream yet. */
 ncclResult_t communicator_result(const struct communicator *communicator);
+/* Graphs have calls of it: NCCL does not end it before they are destroyed, of which nobody tells. */
+void communicator_is_captured(struct communicator *communicator);
 /* Ends it: what is on streams does not wait any more. Returns whether that is over within some milliseconds. Once. */
 bool communicator_abort(struct communicator *communicator);
 /* Gives it back. Unless it was aborted, it ends when all members have given it back, or after some seconds. */
 void communicator_close(struct communicator *communicator);
 /* At the end of the process: waits some seconds for those that are not at their end, as long as other members may need,
- * or for aborts alone. */
+ * or for aborts alone.
+ * Those that graphs may have are waited for no longer than aborts. */
 void communicators_wait(bool for_others);

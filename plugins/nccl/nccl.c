@@ -384,6 +384,8 @@ static tutti_status team_start_batch(tutti_team *team, const tutti_collective *c
         return status;
     for (uint32_t i = 0; i < count; i++)
         note_average(team, what[i]);
+    if ((*what)->flags & TUTTI_COLLECTIVE_CAPTURED)
+        communicator_is_captured(team->communicator);
     const ncclResult_t result =
         count == 1 ? operations_start(team->nccl, comm, team->rank, *what)
                    : operations_start_all(team->nccl, comm, team->rank, what, count);
@@ -442,6 +444,7 @@ static const tutti_collectives_ops operations = {
     .engine = nccl_engine,
     .describe = nccl_describe,
     .start_batch = team_start_batch,
+    .captures = 1,
 };
 
 static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),

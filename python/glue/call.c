@@ -403,6 +403,8 @@ static PyObject *begin_others(struct call *call, tutti_group *group, tutti_plan 
     status = plan ? tutti_plan_run(plan, &call->work) : tutti_batch_end(group, &call->work);
     if (!status && !(flags & CALL_ASYNC))
         status = tutti_work_wait(call->work, SLICE_MS);
+    if (status == TUTTI_ERR_CAPTURED) /* it is in the graph, as a blocking call is then */
+        status = TUTTI_OK;
     Py_END_ALLOW_THREADS;
     if (!(flags & CALL_ASYNC) && call->work)
         return finish(call, &r, status);

@@ -235,7 +235,8 @@ Test(cuda_plugin, a_capture_is_told_and_is_not_spoiled)
     cr_assert_eq(driver.cuStreamCreate(&stream, CU_STREAM_DEFAULT), CUDA_SUCCESS);
     cr_assert_eq(driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL),
                  CUDA_SUCCESS);
-    cr_expect_eq(flags_of(&bench, stream), (uint32_t)TUTTI_STREAM_CAPTURING);
+    cr_expect_eq(flags_of(&bench, stream),
+                 (uint32_t)(TUTTI_STREAM_CAPTURING | TUTTI_STREAM_RECORDS));
     cr_expect_eq(flags_of(&bench, NULL), (uint32_t)TUTTI_STREAM_CAPTURING);
     cr_expect_eq(flags_of(&bench, bench.stream), 0U);
     work_beside_a_capture(&bench);

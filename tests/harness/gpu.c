@@ -29,6 +29,9 @@
     X(cuStreamWaitValue32_v2, (void *stream, uint64_t address, uint32_t value, unsigned flags))    \
     X(cuStreamBeginCapture_v2, (void *stream, int mode))                                           \
     X(cuStreamEndCapture, (void *stream, void **graph))                                            \
+    X(cuGraphInstantiateWithFlags, (void **instance, void *graph, unsigned long long flags))       \
+    X(cuGraphLaunch, (void *instance, void *stream))                                               \
+    X(cuGraphExecDestroy, (void *instance))                                                        \
     X(cuGraphDestroy, (void *graph))
 
 static struct {
@@ -42,7 +45,7 @@ static struct {
 enum {
     MAPPED = 1 | 2 /* portable, mapped */,
     ATTACH_GLOBAL = 1,
-    CAPTURE_RELAXED = 2,
+    CAPTURE_GLOBAL = 0,
     NOT_READY = 600
 };
 
@@ -221,7 +224,7 @@ void gpu_let_go(struct gpu_hold *hold)
 
 void gpu_capture(void *stream)
 {
-    must(gpu.cuStreamBeginCapture_v2(stream, CAPTURE_RELAXED), "cuStreamBeginCapture");
+    must(gpu.cuStreamBeginCapture_v2(stream, CAPTURE_GLOBAL), "cuStreamBeginCapture");
 }
 
 void gpu_capture_end(void *stream)
@@ -230,4 +233,24 @@ void gpu_capture_end(void *stream)
 
     must(gpu.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
     must(gpu.cuGraphDestroy(graph), "cuGraphDestroy");
+}
+
+void *gpu_graph(void *stream)
+{
+    void *graph, *instance;
+
+    must(gpu.cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+    must(gpu.cuGraphInstantiateWithFlags(&instance, graph, 0), "cuGraphInstantiate");
+    must(gpu.cuGraphDestroy(graph), "cuGraphDestroy");
+    return instance;
+}
+
+void gpu_replay(void *graph, void *stream)
+{
+    must(gpu.cuGraphLaunch(graph, stream), "cuGraphLaunch");
+}
+
+void gpu_graph_free(void *graph)
+{
+    must(gpu.cuGraphExecDestroy(graph), "cuGraphExecDestroy");
 }

@@ -41,9 +41,12 @@ void gpu_copy_on(void *stream, void *to, const void *from, size_t bytes);
 struct gpu_hold;
 struct gpu_hold *gpu_hold(void *stream);
 void gpu_let_go(struct gpu_hold *hold);
-/* Begins and ends a capture of the stream. */
+/* Begins and ends a capture of the stream, in the mode that forbids most; what was recorded is dropped, or a graph. */
 void gpu_capture(void *stream);
 void gpu_capture_end(void *stream);
+void *gpu_graph(void *stream);
+void gpu_replay(void *graph, void *stream);
+void gpu_graph_free(void *graph);
 /* The current context of this thread. */
 void *gpu_context(void);
 /* Makes a context of the program's own the current one. */

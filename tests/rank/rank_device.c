@@ -400,7 +400,7 @@ RANK_CASE(what_cannot_be_done_with_a_gpu_is_refused_in_words)
     check_status(tutti_all_reduce(world, &wrong, TUTTI_SUM, NULL, NULL), TUTTI_ERR_UNSUPPORTED);
     check_contains(tutti_last_error(), "device of type 10");
     gpu_capture(stream);
-    check_status(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL),
+    check_status(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL),
                  TUTTI_ERR_UNSUPPORTED);
     check_contains(tutti_last_error(), "captured");
     gpu_capture_end(stream);

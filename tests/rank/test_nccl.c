@@ -31,6 +31,11 @@ static void run_of(const char *program, const char *name, int size)
     {                                                                                              \
         run_of("rank_nccl_batch", #name, size);                                                    \
     }
+#define CAPTURE_CASE(name, size)                                                                   \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        run_of("rank_nccl_capture", #name, size);                                                  \
+    }
 /* What tensors on GPUs do over any backend. */
 #define DEVICE_CASE(name, size)                                                                    \
     Test(nccl, name)                                                                               \
@@ -50,6 +55,18 @@ BATCH_CASE(a_stream_waits_for_a_batch_and_the_host_does_not, 2)
 CASE(another_stream_waits_for_a_call_that_is_waited_for_next, 2)
 CASE(a_call_on_a_held_stream_is_running_in_the_record, 2)
 CASE(host_and_gpu_memory_in_one_call_over_nccl_is_refused, 2)
+
+CAPTURE_CASE(a_captured_all_reduce_runs_with_its_graph, 3)
+CAPTURE_CASE(a_graph_has_several_calls_and_a_batch, 3)
+CAPTURE_CASE(graphs_and_other_calls_take_turns, 2)
+CAPTURE_CASE(a_captured_work_says_so_and_orders_streams_of_its_graph, 2)
+CAPTURE_CASE(a_captured_batch_has_calls_of_two_streams, 3)
+CAPTURE_CASE(what_cannot_be_captured_is_refused_and_the_capture_goes_on, 2)
+CAPTURE_CASE(a_plan_runs_in_a_capture_and_outside, 2)
+CAPTURE_CASE(a_capture_in_a_group_of_one_is_refused, 1)
+CAPTURE_CASE(a_group_may_end_before_its_graph, 2)
+CAPTURE_CASE(a_process_may_end_with_a_graph, 2)
+CAPTURE_CASE(an_abort_ends_a_replay_that_waits, 3)
 
 Test(nccl, every_collective_over_nccl_gives_its_result)
 {
@@ -158,6 +175,11 @@ static void expect_same_words(struct ranks *ranks, bool without_1)
     Test(nccl, name)                                                                               \
     {                                                                                              \
         expect_same_words(start_of("rank_nccl_batch", #name, fault), false);                       \
+    }
+#define CAPTURE_SAME_WORDS(name, fault)                                                            \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        expect_same_words(start_of("rank_nccl_capture", #name, fault), false);                     \
     }
 
 SAME_WORDS(a_rank_that_never_joins_is_waited_for_until_the_deadline, "STANDIN_NCCL_JOIN=7")
@@ -296,6 +318,9 @@ SAME_WORDS(other_operations_over_nccl_are_a_mismatch, NULL)
 BATCH_SAME_WORDS(batches_over_nccl_that_differ_are_a_mismatch, NULL)
 BATCH_SAME_WORDS(an_error_inside_of_a_batch_is_told_to_all, "STANDIN_NCCL_FAILS_AT=2")
 SAME_WORDS(an_error_that_comes_late_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2")
+CAPTURE_SAME_WORDS(members_that_capture_other_calls_are_a_mismatch, NULL)
+CAPTURE_SAME_WORDS(a_member_that_does_not_capture_is_a_mismatch, NULL)
+CAPTURE_SAME_WORDS(an_error_in_a_replay_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2")
 DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
 DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_never_calls, 2)
 
@@ -309,4 +334,10 @@ Test(nccl, a_rank_that_is_killed_ends_an_issued_batch)
 {
     expect_same_words(
         start_of("rank_nccl_batch", "a_rank_that_is_killed_ends_an_issued_batch", NULL), true);
+}
+
+Test(nccl, a_rank_that_is_killed_ends_a_replay)
+{
+    expect_same_words(start_of("rank_nccl_capture", "a_rank_that_is_killed_ends_a_replay", NULL),
+                      true);
 }
