@@ -13,9 +13,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../ucx/log.h"
 
@@ -29,6 +31,7 @@ static struct engine_context *contexts;
 static ucci_lib_h lib; /* NULL: not begun */
 static int
     made; /* contexts, with those that could not be made: UCC keeps what it has opened for them */
+static _Atomic pid_t maker; /* the process that has made some; 0: none */
 
 void engine_lock(void)
 {
@@ -96,6 +99,18 @@ static void connect_early(const struct ucc_library *ucc, ucci_context_config_h c
         (void)ucc->context_config_modify(config, "tl/ucp", "PRECONNECT", CONNECT_EARLY);
 }
 
+tutti_status engine_check_process(const struct caller *caller)
+{
+    const pid_t parent = atomic_load(&maker);
+
+    if (!parent || parent == getpid())
+        return TUTTI_OK;
+    return fail(caller, TUTTI_ERR_UNSUPPORTED, 0,
+                "this process was forked after its parent, process %d, had used UCC, which cannot "
+                "be used in such a child: start it by exec, or use another backend",
+                (int)parent);
+}
+
 ucci_status engine_make(struct engine_context *c, const char **ret_where)
 {
     const ucci_context_params params = {
@@ -114,6 +129,7 @@ ucci_status engine_make(struct engine_context *c, const char **ret_where)
     connect_early(c->ucc, config);
     settings_lend(&c->settings);
     made++;
+    atomic_store(&maker, getpid());
     status = c->ucc->context_create(lib, &params, config, &c->context);
     settings_take_back();
     c->ucc->context_config_release(config);

@@ -57,6 +57,8 @@ bool engine_may_add_local(void);
 /* Makes a new context a local one. False: no memory. */
 bool engine_set_local(struct engine_context *context, const int32_t *members);
 
+/* UNSUPPORTED in a child that was forked when its parent had used UCC: what they share ends the parent. */
+tutti_status engine_check_process(const struct caller *caller);
 /* Whether the process has made so many contexts that it gets no further one. Under the lock. */
 bool engine_is_full(void);
 /* Makes UCC's context, which waits for all members. Only on a thread of the plugin, under the lock. */

@@ -110,6 +110,8 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
     const struct ucc_library *ucc;
     tutti_status status = library_open(&caller, &ucc);
 
+    if (!status && options->size > 1)
+        status = engine_check_process(&caller);
     if (status)
         return status;
     if (!TUTTI_HAS(host, gather_start))

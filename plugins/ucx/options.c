@@ -28,6 +28,20 @@ enum {
         17 /* of the first UCX that finds transports' settings by their full names */
 };
 
+static bool has_small_letter(const char *name)
+{
+    while (*name && !islower((unsigned char)*name))
+        name++;
+    return *name;
+}
+
+/* Nothing is looked up under such a name, and nothing would tell that. */
+static tutti_status refuse_small_letters(const struct caller *caller, const char *name)
+{
+    return fail(caller, TUTTI_ERR_INVALID_ARGUMENT, 0,
+                PREFIX "%s: the names of UCX's settings have capital letters", name);
+}
+
 tutti_status options_read(const struct caller *caller, struct ucx_options *ret_options)
 {
     struct ucx_options options = {.count = 0};
@@ -47,6 +61,8 @@ tutti_status options_read(const struct caller *caller, struct ucx_options *ret_o
                         name, OPTIONS_MAX, OPTION_NAME_MAX);
         *option = (struct ucx_option){.tried = false};
         memcpy(option->name, name, length);
+        if (has_small_letter(option->name))
+            return refuse_small_letters(caller, option->name);
         option->value = caller->host->config(caller->self, option->name);
         if (option->value && *option->value)
             options.count++;

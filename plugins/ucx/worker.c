@@ -235,10 +235,29 @@ static tutti_status find_or_begin(const struct caller *caller, const char *bind_
     return status;
 }
 
+/* A child of fork() has the memory and the descriptors of its parent's workers, and not UCX's thread. */
+static tutti_status check_process(const struct caller *caller)
+{
+    static pid_t owner; /* of the workers; 0: there have been none */
+    const pid_t before = __atomic_load_n(&owner, __ATOMIC_RELAXED), own = getpid();
+
+    if (before && before != own && workers)
+        return fail(
+            caller, TUTTI_ERR_UNSUPPORTED, 0,
+            "this process was forked while its parent, process %d, had a group over UCX: UCX "
+            "cannot be used in such a child; start it by exec, or use another backend",
+            (int)before);
+    __atomic_store_n(&owner, own, __ATOMIC_RELAXED);
+    return TUTTI_OK;
+}
+
 tutti_status worker_open(const struct caller *caller, const char *bind_address,
                          struct worker **ret_worker)
 {
-    tutti_status status = check_descriptors(caller);
+    tutti_status status = check_process(caller);
+
+    if (!status)
+        status = check_descriptors(caller);
 
     if (!status)
         status = find_or_begin(caller, bind_address, ret_worker);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "rank_tell.h"
@@ -60,6 +61,42 @@ RANK_CASE(no_group_is_made)
         be_different("no_group_is_made");
     tell(tutti_init(NULL, &world));
     check(!world);
+}
+
+/* ---- children ---- */
+
+/* The children make worlds of their own, without the parents. */
+static void make_worlds_in_child(void)
+{
+    tutti_group *world = NULL;
+
+    setenv("TUTTI_RUN_ID", "children", 1);
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "this process was forked");
+    check_contains(tutti_last_error(), "start it by exec, or use another backend");
+    setenv("TUTTI_RUN_ID", "children of shm", 1);
+    setenv("TUTTI_BACKEND", "shm", 1);
+    world = rank_init(NULL);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(a_forked_child_is_refused_by_the_engine)
+{
+    tutti_group *world = rank_init(NULL);
+    int how = -1;
+
+    require_ok(tutti_barrier(world, NULL, NULL));
+    const pid_t child = fork();
+    if (child == 0) {
+        rank_search_no_leaks(); /* what threads hold that it has not looks like a leak */
+        make_worlds_in_child();
+        rank_end();
+    }
+    check_eq(waitpid(child, &how, 0), child);
+    check(WIFEXITED(how) && !WEXITSTATUS(how));
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(world));
 }
 
 /* ---- what engines print ---- */

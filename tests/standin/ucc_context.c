@@ -10,6 +10,7 @@
 #include "ucc.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,6 +133,16 @@ static ucci_status connect_members(struct ucci_context *context)
     return status;
 }
 
+/* UCX's worker in a context is one process's: a child that uses its copy ends its parent, which asserts. */
+static void check_process(void)
+{
+    static _Atomic pid_t owner; /* of the contexts */
+    pid_t none = 0;
+
+    if (!atomic_compare_exchange_strong(&owner, &none, getpid()) && none != getpid())
+        misused("process %d uses contexts that process %d has made", (int)getpid(), (int)none);
+}
+
 ucci_status ucc_context_create(ucci_lib_h lib, const ucci_context_params *params,
                                ucci_context_config_h config, ucci_context_h *ret_context)
 {
@@ -139,6 +150,7 @@ ucci_status ucc_context_create(ucci_lib_h lib, const ucci_context_params *params
         params->mask & UCCI_CONTEXT_FIELD_TYPE && params->type == UCCI_CONTEXT_EXCLUSIVE;
     struct ucci_context *context = calloc(1, sizeof *context);
 
+    check_process();
     if (!context || !config)
         return context ? UCCI_ERR_INVALID_PARAM : UCCI_ERR_NO_MEMORY;
     pthread_mutex_init(&context->lock, NULL);
@@ -226,6 +238,7 @@ ucci_status ucc_team_create_post(ucci_context_h *contexts, uint32_t count,
 {
     uint64_t size, place;
 
+    check_process();
     *ret_team = NULL;
     if (count != 1)
         return count > 1 ? UCCI_ERR_NOT_SUPPORTED : UCCI_ERR_INVALID_PARAM;

@@ -57,6 +57,16 @@ Test(ucx_process, lines_of_ucx_are_in_the_log_and_not_on_stdout)
                   "%s", env[i][0]);
 }
 
+Test(ucx_process, a_forked_child_is_refused_and_its_parent_goes_on)
+{
+    cr_expect(
+        ranks_run(&(struct ranks_options){.program = "rank_engine",
+                                          .case_name = "a_forked_child_is_refused_by_the_engine",
+                                          .size = 2,
+                                          .backend = "ucx",
+                                          .timeout_ms = DEADLINE_MS}));
+}
+
 /* ---- refused --------------------------------------------------------------------------------- */
 
 struct refusal {
@@ -79,6 +89,7 @@ Test(ucx_process, a_setting_that_makes_no_sense_is_refused_on_all_ranks)
         {"TUTTI_UCX_TLS=nonsense", "all", "transport 'nonsense' is not available"},
         {"TUTTI_UCX_TLS=nonsense", "1", "transport 'nonsense' is not available"},
         {"TUTTI_UCX_TSL=tcp", "all", "has no setting UCX_TSL; the nearest are TLS,"},
+        {"TUTTI_UCX_Tls=tcp", "1", "TUTTI_UCX_Tls: the names of UCX's settings have capital"},
         {"TUTTI_UCX_RNDV_THRESH=bananas", "2", "TUTTI_UCX_RNDV_THRESH=bananas is not valid"},
         {"TUTTI_UCX_TCP_TX_SEG_SIZE=bananas", "0", "ucx: TUTTI_UCX_TCP_TX_SEG_SIZE"},
         {"UCX_TCP_TX_SEG_SIZE=bananas", "all", "correct or unset the UCX_* variable"},
