@@ -48,7 +48,7 @@ static const struct place gloo[] = {
 /* Over each kind of UCX's transports, and composed with others. */
 #define SHARES_OF_UCX                                                                              \
     {                                                                                              \
-        [1] = 1, [2] = 4, [3] = 4, [4] = 4, [8] = 2                                                \
+        [1] = 1, [2] = 4, [3] = 4, [4] = 4, [5] = 1, [6] = 1, [7] = 1, [8] = 2                     \
     }
 static const struct place ucx[] = {
     {.name = "ucx", .backend = "ucx", .share = {0, 1, 6, 5, 4, 3, 2, 2, 4}},

@@ -214,41 +214,72 @@ RANK_CASE(a_receive_into_pinned_memory_waits_for_its_stream)
 
 /* ---- failures ---- */
 
-static void *die_soon(void *unused)
+static void *die_soon(void *world)
 {
     rank_sleep_ms(300);
     kill(getpid(), SIGKILL);
-    return unused;
+    return world;
 }
 
-/* Copies are slow, so rank 1 dies in the middle of the message that it sends to all others. */
-RANK_CASE(a_rank_that_is_killed_in_a_long_message_ends_it_on_all)
+static void *stop_soon(void *world)
+{
+    rank_sleep_ms(300);
+    kill(getpid(), SIGSTOP);
+    return world;
+}
+
+static void *abort_soon(void *world)
+{
+    rank_sleep_ms(300);
+    check_ok(tutti_group_abort(world, "the loss of rank 1 is not finite"));
+    return NULL;
+}
+
+/* Copies are slow, so rank 1 is lost in the middle of the message that it sends to all others. */
+static void lose_in_a_message(int rank, int size, void *(*lose)(void *world), tutti_status status)
 {
     tutti_group *world = twins_begin(rank);
+    tutti_options options = TUTTI_OPTIONS_INIT;
     void *stream = gpu_stream();
     struct twins t;
     pthread_t killer;
     tutti_work *work;
 
+    options.timeout_ms = status == TUTTI_ERR_TIMEOUT ? 1500 : 0;
     twins_make(&t, LONG, rank);
     if (rank == 1) {
         require_ok(tutti_barrier(world, NULL, NULL)); /* the receives are posted */
-        require(!pthread_create(&killer, NULL, die_soon, NULL));
+        require(!pthread_create(&killer, NULL, lose, world));
         for (int to = 0; to < size; to += to ? 1 : 2)
             (void)tutti_send(world, &t.device, to, 1, NULL);
         rank_sleep_ms(60000);
     }
-    require_ok(tutti_irecv(world, &t.device, 1, 1, NULL, &work));
+    require_ok(tutti_irecv(world, &t.device, 1, 1, &options, &work));
     check_ok(tutti_work_wait_stream(work, stream));
     (void)tutti_barrier(world, NULL, NULL); /* rank 1 may be gone when it ends */
     gpu_synchronize(stream);
-    check_status(tutti_work_wait(work, 0), TUTTI_ERR_PEER_LOST);
+    check_status(tutti_work_wait(work, 0), status);
     check_contains(tutti_last_error(), "rank 1");
     tutti_work_free(work);
-    check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_PEER_LOST);
+    check_status(tutti_barrier(world, NULL, NULL), status);
     rank_value("words", "%s", tutti_last_error());
     twins_free(&t);
-    check_status(tutti_group_destroy(world), TUTTI_ERR_PEER_LOST);
+    check_status(tutti_group_destroy(world), status);
+}
+
+RANK_CASE(a_rank_that_is_killed_in_a_long_message_ends_it_on_all)
+{
+    lose_in_a_message(rank, size, die_soon, TUTTI_ERR_PEER_LOST);
+}
+
+RANK_CASE(a_rank_that_stops_in_a_long_message_ends_it_on_all)
+{
+    lose_in_a_message(rank, size, stop_soon, TUTTI_ERR_TIMEOUT);
+}
+
+RANK_CASE(a_rank_that_aborts_in_a_long_message_ends_it_on_all)
+{
+    lose_in_a_message(rank, size, abort_soon, TUTTI_ERR_ABORTED);
 }
 
 /* The device of one rank is lost while pieces are copied. */

@@ -104,6 +104,12 @@ Test(device, a_rank_without_a_driver_is_named_to_all_where_gpus_are_asked_for)
         3, NULL, "cuda:shm");
 }
 
+Test(device, a_forked_child_is_refused_the_gpu_and_its_parent_goes_on)
+{
+    run("rank_device_refused", "a_forked_child_is_refused_the_gpu_and_its_parent_goes_on", 2,
+        "shm,tcp", "");
+}
+
 Test(device, a_trace_tells_calls_whose_tensors_are_on_a_gpu)
 {
     run("rank_device_groups", "a_trace_tells_calls_whose_tensors_are_on_a_gpu", 2, "shm", "");
@@ -283,6 +289,10 @@ static void lose(const char *program, const char *case_name, const char *backend
 LOSE(a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all, "rank_device_long", NULL)
 LOSE(no_stream_waits_for_ever_when_a_rank_is_stopped, "rank_device_long", NULL)
 LOSE(a_rank_that_is_killed_in_a_long_message_ends_it_on_all, "rank_device_messages",
+     "STANDIN_CUDA_SLOW_MIBS=8")
+LOSE(a_rank_that_stops_in_a_long_message_ends_it_on_all, "rank_device_messages",
+     "STANDIN_CUDA_SLOW_MIBS=8")
+LOSE(a_rank_that_aborts_in_a_long_message_ends_it_on_all, "rank_device_messages",
      "STANDIN_CUDA_SLOW_MIBS=8")
 
 /* Of rank 0, which sends, or rank 1. */
