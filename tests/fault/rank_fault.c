@@ -422,7 +422,9 @@ static void check_forked(tutti_group *world, tutti_work *work, tutti_store *stor
     check_status(tutti_group_destroy(world), TUTTI_ERR_FORKED);
 }
 
-/* Children of all ranks use what they inherited, and end in the two usual ways. */
+/* Children of all ranks use what they inherited, and end in the two usual ways. Under ThreadSanitizer no call is under way
+ * meanwhile: its allocator does not give its locks back in a child, so a child that was forked while another thread
+ * allocates may hang. */
 RANK_CASE(children_are_told_that_they_forked)
 {
     tutti_group *world = join();
@@ -435,6 +437,9 @@ RANK_CASE(children_are_told_that_they_forked)
     check_ok(tutti_store_open_hash(&store));
     check_ok(tutti_barrier(world, 0, 0));
     check_ok(tutti_all_reduce(world, &many, TUTTI_SUM, 0, &work));
+#ifdef __SANITIZE_THREAD__
+    check_ok(tutti_work_wait(work, 0));
+#endif
     for (int i = 0; i < 2; i++) {
         pid_t child = fork();
 
