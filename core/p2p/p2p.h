@@ -22,8 +22,9 @@
 #include <tutti/status.h>
 
 #include "base/call.h"
+#include "p2p/p2p_move.h"
 
-enum { P2P_ANY_SOURCE = -1 };
+enum { P2P_ANY_SOURCE = -1, P2P_EAGER_MAX = 64 << 10 /* bytes that need no grant */ };
 
 struct p2p_engine; /* one per context */
 struct p2p_path;   /* the way to one process through one endpoint; shared by all groups */
@@ -195,6 +196,11 @@ struct p2p_op {
     bool (*may_read)(struct p2p_op *op, uint64_t bytes);
     /* So many bytes of a receive have arrived at `offset`; not told of all of them. */
     void (*arrived)(struct p2p_op *op, uint64_t offset, uint64_t bytes);
+
+    bool may_move; /* an engine can move the bytes, if it can on the other side; not to oneself */
+    bool
+        has_no_buffer; /* of such a one, yet; a receive is longer than P2P_EAGER_MAX, and names its source */
+    void (*meets)(struct p2p_op *op, enum p2p_meeting what); /* called as events are */
 
     /* The engine's. */
     struct p2p_group *group;

@@ -170,6 +170,8 @@ static void matched_request(struct p2p_op *op, struct p2p_path *path, const stru
         p2p_answer(path, P2P_REFUSE, op->group, h->id, 0);
     else if (path->failed)
         p2p_op_complete(op, path->failed);
+    else if (op->may_move && p2p_move_meets(op, h))
+        return;
     else if (!h->place.memory || !p2p_place_read(op, path, h))
         p2p_ask(op, path, h->id);
 }
@@ -297,6 +299,10 @@ static void arrived_answer(struct p2p_group *group, struct p2p_path *path,
         return;
     if (op->packet) {
         p2p_nonsense(path, "an answer to what was not sent");
+    } else if (h->kind == P2P_AGREE) {
+        p2p_move_agreed(op, h);
+    } else if (h->kind == P2P_GRANT && op->has_no_buffer) {
+        p2p_move_granted(op, (uint32_t)h->tag);
     } else if (h->kind == P2P_GRANT) {
         p2p_flow_stream(op, (uint32_t)h->tag);
         p2p_flow_send(path);
@@ -322,12 +328,28 @@ static void arrived_data(struct p2p_group *group, struct p2p_path *path, const s
     }
 }
 
+static void arrived_move(struct p2p_group *group, struct p2p_path *path, const struct p2p_header *h)
+{
+    struct p2p_op *op = named(group, path, h);
+
+    if (op && op->state != OP_AGREED)
+        p2p_nonsense(path, "it moves what was not agreed on");
+    else if (op)
+        p2p_move_begins(op);
+}
+
+/* Whether a receive has met a send, and nothing of it has come. */
+static bool is_met(const struct p2p_op *op)
+{
+    return op->state == OP_WAITING_DATA || op->state == OP_OFFERED || op->state == OP_AGREED ||
+           op->state == OP_BARE;
+}
+
 /* The receive that has met the send `id` of the path and has nothing of it; or NULL. */
 static struct p2p_op *receive_of(struct p2p_group *group, const struct p2p_path *path, uint32_t id)
 {
     P2P_EACH(op, &group->ops, struct p2p_op, member) {
-        if (op->state == OP_WAITING_DATA && op->space == SPACE_USER && op->path == path &&
-            op->peer_id == id)
+        if (is_met(op) && op->space == SPACE_USER && op->path == path && op->peer_id == id)
             return op;
     }
     return NULL;
@@ -348,7 +370,10 @@ static void receive_again(struct p2p_op *op)
         p2p_op_complete(op, TUTTI_ERR_ABORTED);
         return;
     }
-    p2p_transfer_free(group->engine, op);
+    if (op->may_move)
+        op->meets(op, P2P_MEETS_NOTHING);
+    if (op->has_id)
+        p2p_transfer_free(group->engine, op);
     op->state = OP_POSTED;
     op->capacity = op->room;
     op->bytes = 0;
@@ -409,7 +434,11 @@ static void arrived(struct p2p_group *group, struct p2p_path *path, const struct
     case P2P_REFUSE:
     case P2P_TAKEN:
     case P2P_HELP:
+    case P2P_AGREE:
         arrived_answer(group, path, h);
+        break;
+    case P2P_MOVE:
+        arrived_move(group, path, h);
         break;
     case P2P_DATA:
         arrived_data(group, path, h);
@@ -450,7 +479,7 @@ static void arrived_early(struct p2p_path *path, const struct p2p_header *h)
     struct p2p_engine *engine = path->engine;
 
     if (h->kind == P2P_GRANT || h->kind == P2P_REFUSE || h->kind == P2P_TAKEN ||
-        h->kind == P2P_HELP || h->kind == P2P_DATA) {
+        h->kind == P2P_HELP || h->kind == P2P_AGREE || h->kind == P2P_MOVE || h->kind == P2P_DATA) {
         p2p_nonsense(path, "an answer to a group that does not exist");
         return;
     }

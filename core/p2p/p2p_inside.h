@@ -61,13 +61,13 @@ static inline void p2p_link_remove(struct p2p_link *link)
 
 /* ---- limits and states ---- */
 
+/* P2P_EAGER_MAX is a quarter of the window, so that credit comes back before it ends. */
 enum {
     P2P_LANE = 0,
     P2P_ENVELOPES_MAX = 1 << 20, /* a process */
-    P2P_WINDOW_MAX = 256 << 10,  /* bytes of eager payload that a peer may have unreceived here */
+    P2P_WINDOW_MAX =
+        4 * P2P_EAGER_MAX, /* bytes of eager payload that a peer may have unreceived here */
     P2P_WINDOWS_TOTAL = 64 << 20,
-    P2P_EAGER_MAX =
-        64 << 10, /* a quarter of the window, so that credit comes back before it ends */
     /* Sends up to this are copied, also where the transport can cancel: a full transport holds no memory of the
      * caller. So the end of a group cuts off no connection because of them, which groups made from it use, too. */
     P2P_COPY_MAX = 8 << 10,
@@ -85,6 +85,11 @@ enum p2p_op_state {
     OP_EAGER,         /* send: the packet has header and payload */
     OP_WAITING_GRANT, /* send: `id` is its own; a collective's is in the bin `held_by` */
     OP_STREAM,        /* send: in path->streams until all is issued; `peer_id` is the receive's */
+    OP_OFFERED,       /* receive: met an offer, `peer_id` is the send's */
+    OP_AGREED,        /* receive: the sender is told so, `id` is its own */
+    OP_MOVING,        /* both: an engine moves it */
+    OP_BARE,          /* receive: met a request, and has no buffer yet */
+    OP_GRANTED,       /* send: granted, and has no buffer yet; `peer_id` is the receive's */
     OP_SELF           /* send to oneself: the envelope `held_by` waits for its receive */
 };
 

@@ -135,7 +135,7 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
     if (path->failed)
         return error_set(path->failed, "%s", path->message);
 
-    const bool eager = bytes <= path->eager_max && bytes <= path->credit;
+    const bool eager = !op->may_move && bytes <= path->eager_max && bytes <= path->credit;
     begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
           collective ? SPACE_READY : SPACE_USER, header->tag, buffer, bytes);
     header->group = group->id;
@@ -150,7 +150,8 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
             return p2p_op_give_up(op, "send");
         header->kind = collective ? P2P_COLLECTIVE_REQUEST : P2P_REQUEST;
         header->id = op->id;
-        if (!collective)
+        header->moves = op->may_move;
+        if (!collective && !op->may_move)
             p2p_place_offer(op, destination, header);
     }
     if (!p2p_packet_queue(path, header, op, buffer))

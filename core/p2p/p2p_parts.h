@@ -181,6 +181,16 @@ void p2p_envelope_settle(struct p2p_envelope *envelope, enum p2p_envelope_state 
 /* Nobody will receive it. */
 void p2p_envelope_drop(struct p2p_envelope *envelope);
 
+/* ---- p2p_move.c: messages that engines move ---- */
+
+/* A receive has met a request. False: it is one as any other. */
+bool p2p_move_meets(struct p2p_op *receive, const struct p2p_header *h);
+/* A send without a buffer was granted. */
+void p2p_move_granted(struct p2p_op *send, uint32_t peer_id);
+/* The receiver of a send agrees; the sender of a receive moves it. */
+void p2p_move_agreed(struct p2p_op *send, const struct p2p_header *h);
+void p2p_move_begins(struct p2p_op *receive);
+
 /* ---- p2p_place.c: messages that are copied from place to place ---- */
 
 /* Offers a send that is to be requested; fills in header->place if it can be. */

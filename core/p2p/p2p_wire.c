@@ -57,6 +57,8 @@ void p2p_wire_encode(const struct p2p_header *header, uint8_t ret_wire[P2P_HEADE
     put32(ret_wire + 16, header->id);
     put64(ret_wire + 24, header->bytes);
     put64(ret_wire + 32, header->tag);
+    if (header->kind == P2P_REQUEST)
+        ret_wire[3] = header->moves;
     if (has_place(header->kind)) {
         put32(ret_wire + 20, header->place.memory);
         put64(ret_wire + 40, header->place.offset);
@@ -113,7 +115,7 @@ static bool has_foreign_fields(const struct p2p_header *h, const uint8_t *wire)
 {
     const bool placed = has_place(h->kind) && h->place.memory;
 
-    return wire[2] || wire[3] || get64(wire + 48) || get32(wire + 60) ||
+    return wire[2] || wire[3] > (h->kind == P2P_REQUEST) || get64(wire + 48) || get32(wire + 60) ||
            (!placed && (get32(wire + 20) || get64(wire + 40) || get32(wire + 56)));
 }
 
@@ -139,12 +141,14 @@ static const char *check_kind(const struct p2p_header *h, const uint8_t *wire)
     case P2P_DATA:
         return h->bytes && h->tag <= INT64_MAX ? NULL : "impossible piece";
     case P2P_GRANT:
+    case P2P_AGREE:
         return h->bytes || h->tag > UINT32_MAX ? "impossible grant" : NULL;
     case P2P_ANNOUNCE:
     case P2P_ANSWER:
         return h->bytes || h->id ? "an announcement with a size" : NULL;
     case P2P_WITHDRAW:
         return h->bytes ? "a withdrawal with a size" : NULL;
+    case P2P_MOVE:
     case P2P_REFUSE:
         return h->bytes || h->tag ? "impossible refusal" : NULL;
     case P2P_TAKEN:
@@ -166,8 +170,9 @@ static const char *decode_full(const uint8_t *wire, uint64_t size, struct p2p_he
                                 .bytes = get64(wire + 24),
                                 .tag = get64(wire + 32)};
 
-    if (header.kind < P2P_MESSAGE || header.kind >= P2P_COMPACT)
+    if (header.kind < P2P_MESSAGE || header.kind == P2P_COMPACT || header.kind >= P2P_KIND_END)
         return "unknown kind";
+    header.moves = header.kind == P2P_REQUEST && wire[3];
     if (has_announce(header.kind))
         decode_announce(wire, &header);
     else if (has_place(header.kind))

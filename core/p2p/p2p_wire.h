@@ -9,8 +9,8 @@
  *
  * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective; dtype is
  * told without its lanes, which are 1. memory, place and claim are those of a user's request whose payload lies in
- * registered memory, or of an answer to it. All of these are zero in all other kinds. `credit` is piggybacked on every kind. The
- * highest bit of kind says that the sender's transport shows messages (tutti_transport_ops.show): to it, header
+ * registered memory, or of an answer to it. The flags of a user's request say whether an engine can move its bytes. All of
+ * these are zero in all other kinds. `credit` is piggybacked on every kind. The highest bit of kind says that the sender's transport shows messages (tutti_transport_ops.show): to it, header
  * and payload may go as one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it
  * is short, so that with its payload it fits into a cache line:
  *
@@ -54,6 +54,8 @@ enum p2p_kind {
     P2P_TAKEN,              /* the send `id` was copied from its place */
     P2P_HELP,               /* the send `id` may be copied to this place, too */
     P2P_COMPACT,            /* a P2P_MESSAGE in a short header; on the wire alone */
+    P2P_AGREE, /* the receive `tag` has met the send `id`, and an engine can move its bytes */
+    P2P_MOVE,  /* the receive `id`, which has agreed: engines move it behind those before it */
     P2P_KIND_END
 };
 
@@ -66,6 +68,7 @@ struct p2p_header {
     uint32_t id;
     uint64_t bytes;
     uint64_t tag;
+    bool moves;               /* of a P2P_REQUEST: an engine can move its bytes where they lie */
     struct p2p_place place;   /* of a P2P_REQUEST or P2P_HELP; memory 0: nowhere */
     struct announce announce; /* of the collective kinds; sequence is `tag` */
 };
