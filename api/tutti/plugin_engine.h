@@ -18,6 +18,9 @@ extern "C" {
 typedef struct tutti_team
     tutti_team; /* the provider's own: one group (a communicator, a context) */
 
+/* The provider's own: this member's end of the way of messages from one member to another. */
+typedef struct tutti_channel tutti_channel;
+
 /* tutti_collective.operation */
 enum {
     TUTTI_COLLECTIVE_ALL_REDUCE = 1,
@@ -123,6 +126,18 @@ typedef struct tutti_team_options {
     uint8_t device_uuid[16];            /* as tutti_accelerator_info has it */
 } tutti_team_options;
 
+/** Options of tutti_collectives_ops.channel_open, since minor 9; valid until that returns. */
+typedef struct tutti_channel_options {
+    uint32_t struct_size;
+    int32_t source;      /* the rank in the group of the member that sends */
+    int32_t destination; /* of the one that receives; this member is one of the two */
+    uint32_t reserved;
+    const void *name;    /* by channel_name on the source */
+    uint64_t name_bytes; /* how long it is */
+} tutti_channel_options;
+
+enum { TUTTI_CHANNEL_NAME_MAX = 256 };
+
 /*
  * Whole operations, done by an engine. The core does the other operations with its own algorithms over
  * messages: those of a transport of the same plugin, or without one those of shm and tcp. The core never
@@ -138,6 +153,11 @@ typedef struct tutti_team_options {
  * behind it and lets the next one start. While work of the team is on streams the core calls test with NULL
  * for the request: TUTTI_OK, or what has failed since. After abort each such stream goes on; what the operation
  * writes is undefined. Members start operations on devices in the same order, whatever their streams are.
+ *
+ * A channel carries the messages from one member to another whose bytes are on devices of both. The core matches them,
+ * and hands each one to both ends, in the same order. Each end puts it on a stream of the core's, which orders nothing
+ * else. A channel is independent of the team's operations and of other channels. Its functions are never called after
+ * the team is closed.
  *
  * The core keeps deadlines, watches for dead members, and calls abort when the group has ended. The
  * engine need not find out which member is missing: an operation that cannot go on may stay
@@ -221,6 +241,29 @@ typedef struct tutti_collectives_ops {
      * engine's functions. 0: the core refuses such calls. */
     uint32_t captures;
     uint32_t reserved; /* 0 */
+
+    /* since minor 9; optional, for messages between devices: all of these, or none */
+    /** 1: channels of the team carry messages of so many bytes, as far as this member is concerned. Any thread may call
+     * it at any time. */
+    int32_t (*carries)(tutti_team *team, uint64_t bytes);
+    /** On the source, before it opens a channel: what both ends need to know, at most TUTTI_CHANNEL_NAME_MAX bytes.
+     * The core takes it to the destination. */
+    tutti_status (*channel_name)(tutti_team *team, void *ret_name, uint64_t capacity,
+                                 uint64_t *ret_bytes);
+    /** Begins to open this member's end. Does not wait for the other one; channel_test tells. */
+    tutti_status (*channel_open)(tutti_team *team, const tutti_channel_options *options,
+                                 tutti_channel **ret_channel);
+    /** Puts the next message on the stream: the bytes at `memory` leave, or come there. TUTTI_OK: it is there.
+     * TUTTI_ERR_NOT_READY: channel_test tells; none is started before it has. */
+    tutti_status (*channel_move)(tutti_channel *channel, void *memory, uint64_t bytes,
+                                 void *stream);
+    /** TUTTI_OK: it is open, and the last message is on its stream. TUTTI_ERR_NOT_READY: not yet. Else what has failed,
+     * also of messages that are on streams. */
+    tutti_status (*channel_test)(tutti_channel *channel);
+    /** As abort, for the channel: its streams go on. */
+    tutti_status (*channel_abort)(tutti_channel *channel);
+    /** Frees this member's end, without waiting for the other one. */
+    void (*channel_close)(tutti_channel *channel);
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nccl: collectives of NCCL between GPUs. It serves tensors on CUDA devices alone, and has no messages.
+ * nccl: collectives of NCCL between GPUs, and long messages (channel.c). It serves tensors on CUDA devices alone.
  *
  * A group has a communicator of its own, made by the id that rank 0 puts into its address. It is non-blocking, so
  * no function here waits for a member: the core asks form_test() and test(). An operation is over for the core
@@ -12,8 +12,10 @@
 
 #include "../about.h"
 #include "about.h"
+#include "channel.h"
 #include "communicator.h"
 #include "defaults.h"
+#include "failure.h"
 #include "lines.h"
 #include "operations.h"
 #include "settings.h"
@@ -58,26 +60,9 @@ struct tutti_team {
 
 /* ---- words ---- */
 
-/* The last error of NCCL, on one line. */
-static void last_error(const struct nccl_library *nccl, char *ret_words, size_t capacity)
-{
-    const char *words = nccl->ncclGetLastError(NULL);
-
-    snprintf(ret_words, capacity, "%s", words ? words : "");
-    for (char *at = ret_words; *at; at++)
-        if (*at == '\n' || *at == '\t')
-            *at = ' ';
-}
-
-/* A communicator whose connection has ended: the control plane knows which member was lost. */
 static tutti_status failure(const tutti_team *team, const char *what, ncclResult_t result)
 {
-    char words[256];
-
-    last_error(team->nccl, words, sizeof words);
-    return fail(&team->caller, result == ncclRemoteError ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_PLUGIN,
-                0, "%s failed: %.100s%s%s; TUTTI_DEBUG=INFO NCCL_DEBUG=INFO tells more", what,
-                team->nccl->ncclGetErrorString(result), *words ? ": " : "", words);
+    return failure_tell(&team->caller, team->nccl, what, result);
 }
 
 /* ---- the library ---- */
@@ -413,6 +398,28 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
     return request->status = status;
 }
 
+/* ---- messages ---- */
+
+static int32_t team_carries(tutti_team *team, uint64_t bytes)
+{
+    (void)team;
+    return channel_carries(bytes);
+}
+
+static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t capacity,
+                                      uint64_t *ret_bytes)
+{
+    return channel_name(&team->caller, team->nccl, ret_name, capacity, ret_bytes);
+}
+
+static tutti_status team_channel_open(tutti_team *team, const tutti_channel_options *options,
+                                      tutti_channel **ret_channel)
+{
+    const struct channel_home home = {team->caller, team->nccl, team->device, team->accelerator};
+
+    return channel_open(&home, options, options->source == team->rank, ret_channel);
+}
+
 /* ---- the end ---- */
 
 static tutti_status team_abort(tutti_team *team)
@@ -445,6 +452,13 @@ static const tutti_collectives_ops operations = {
     .describe = nccl_describe,
     .start_batch = team_start_batch,
     .captures = 1,
+    .carries = team_carries,
+    .channel_name = team_channel_name,
+    .channel_open = team_channel_open,
+    .channel_move = channel_move,
+    .channel_test = channel_test,
+    .channel_abort = channel_abort,
+    .channel_close = channel_close,
 };
 
 static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),
