@@ -48,6 +48,10 @@ struct stand_ins {
     int64_t timeout_ms; /* of the call; 0: the group's */
     bool by_parts;      /* the operation works on a part of the tensor for each member at once */
     bool receives;      /* a message, begun before the stream comes to it */
+    bool may_move;      /* a message, of a group whose engine for devices may move it to its peer */
+    bool may_wait;      /* that has no use for a stand-in before it has met its other side */
+    bool moves;         /* its tensor can be moved, too */
+    int peer;           /* of a message that may be moved */
     uint32_t flags;     /* TUTTI_FIXED_ORDER, … */
     bool is_direct;     /* a tensor has none, since an engine takes it where it lies, on a device */
     bool is_captured;   /* the stream of such a tensor is, into a graph */

@@ -12,6 +12,7 @@
 #include "collective/call.h"
 #include "device/device.h"
 #include "dispatch/dispatch.h"
+#include "progress/moved.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
 
@@ -196,6 +197,20 @@ static tutti_status use_directly(struct device *device, const struct device_tens
     return status;
 }
 
+/* A contiguous tensor may be moved where it lies. Then its stand-in may come later, unless the message that it meets
+ * can be one that needs it at once. */
+static void look_at_move(const struct tutti_group *group, struct stand_ins *stand_ins,
+                         struct device_tensor *on_device)
+{
+    const int32_t given = on_device->tensor->device.type & ~TUTTI_DEVICE_READ_ONLY;
+
+    stand_ins->moves = stand_ins->may_move && given != TUTTI_DEVICE_CUDA_HOST &&
+                       on_device->size->contiguous &&
+                       moved_may(group, stand_ins->peer, on_device->size->bytes);
+    on_device->later =
+        stand_ins->moves && stand_ins->may_wait && on_device->size->bytes > P2P_EAGER_MAX;
+}
+
 tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what,
                                 enum tensor_use use, struct stand_ins *stand_ins, void **ret_data)
@@ -211,10 +226,12 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
                                       what,
                                       stand_ins->receives ? TENSOR_WRITTEN : use,
                                       stand_ins->stream,
-                                      parts_of(group, stand_ins)};
+                                      parts_of(group, stand_ins),
+                                      false};
     struct device *device;
 
     stand_ins->has_host |= is_pinned;
+    look_at_move(group, stand_ins, &on_device);
     if (pinned && !stand_ins->stream)
         return packed_use(tensor, size, what, use, &stand_ins->first, ret_data);
     if (!type)

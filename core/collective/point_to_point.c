@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "collective/batch.h"
+#include "progress/moved.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
 #include "provider/wrap.h"
@@ -54,6 +55,9 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
     if (!status)
         status = check_peer(group, m);
     m->packed.receives = m->kind == CALL_RECV;
+    m->packed.may_move = group && group->ways.device_native;
+    m->packed.may_wait = m->peer >= 0 && !m->up_to;
+    m->packed.peer = m->peer;
     m->dtype = tensor ? tensor->dtype : 0;
     if (!status)
         status =
@@ -69,10 +73,12 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
 tutti_status message_post(struct tutti_group *group, struct message *m, struct call *call)
 {
     tutti_status status;
+    void *data = m->data;
 
     call->kind = m->kind;
     call->state.no_spin = group->needs.no_spin;
     call->packed = m->packed.first;
+    call->stream = m->packed.stream;
     m->packed.first = NULL;
     call->bytes = m->bytes;
     call->tag = m->tag;
@@ -82,9 +88,11 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
     call->message = (struct p2p_op){.done = group_message_done, .user = call, .up_to = m->up_to};
     call->record =
         record_message(group, m->kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_RUNNING);
-    call->in = call->out = (struct blocks){.base = m->data};
+    if (m->packed.moves)
+        data = moved_post(call);
+    call->in = call->out = (struct blocks){.base = data};
     call_list_append(&group->calls.messages, call);
-    if (call->packed) {
+    if (call->packed && !call->message.has_no_buffer) {
         record_staged(group, call);
         staged_message(group, call);
     }
@@ -96,8 +104,8 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
         return TUTTI_OK;
     struct p2p_group *space = route_messages(group);
     status = m->kind == CALL_SEND
-                 ? p2p_send(space, &call->message, m->peer, m->tag, m->data, m->bytes)
-                 : p2p_recv(space, &call->message, m->peer, m->tag, m->data, m->bytes);
+                 ? p2p_send(space, &call->message, m->peer, m->tag, data, m->bytes)
+                 : p2p_recv(space, &call->message, m->peer, m->tag, data, m->bytes);
     if (status == TUTTI_ERR_PEER_LOST) { /* its verdict, or its leave message, is on the way */
         call_fails(call);
         return TUTTI_OK;
@@ -211,6 +219,15 @@ ON_THE_WAY bool is_over_now(struct tutti_group *group, struct message *m, bool b
     return over;
 }
 
+/* The end of a blocking one: its stream waits for what an engine moves. */
+static tutti_status await(struct call *call)
+{
+    const tutti_status status = call_wait(call);
+    const tutti_status moved = call->mark ? moved_await(call) : TUTTI_OK;
+
+    return status ? status : moved;
+}
+
 /* Posts it under the progress lock, which is released, and waits. */
 static __attribute__((noinline)) tutti_status run_posted(struct tutti_group *group,
                                                          struct message *m)
@@ -224,7 +241,7 @@ static __attribute__((noinline)) tutti_status run_posted(struct tutti_group *gro
         (void)p2p_finish(group->ways.p2p_engine);
     engine_release(engine);
     if (!status)
-        status = call_wait(&call);
+        status = await(&call);
     if (!status && m->ret_source)
         *m->ret_source = call.message.source;
     if (!status && m->ret_bytes)
@@ -423,8 +440,8 @@ static tutti_status exchange(struct tutti_group *group, struct message *out, str
     engine_release(engine);
     /* Other calls may fail in this thread's hands while it waits, so the errors are taken last. */
     engine_wait(engine, &recv.state, INT64_MAX);
-    tutti_status sent = call_wait(&send);
-    tutti_status received = call_wait(&recv);
+    tutti_status sent = await(&send);
+    tutti_status received = await(&recv);
     if (!received && !sent && in->ret_source)
         *in->ret_source = recv.message.source;
     return received ? received : sent;

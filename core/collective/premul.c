@@ -13,7 +13,8 @@ static tutti_status read_factor(const tutti_tensor *factor, const struct tensor_
 {
     const int32_t given = factor->device.type & ~TUTTI_DEVICE_READ_ONLY;
     const int32_t type = device_type_of(given);
-    const struct device_tensor on_device = {factor, size, "the factor", TENSOR_READ, NULL, 0};
+    const struct device_tensor on_device = {factor, size, "the factor", TENSOR_READ,
+                                            NULL,   0,    false};
     struct tensor_view view;
     struct device *device;
 

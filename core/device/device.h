@@ -105,12 +105,20 @@ struct device_tensor {
     void *stream; /* of the caller */
     uint32_t
         parts; /* in which operations work at once (pieces_cut()); 0: they take all of it as a whole */
+    bool later; /* contiguous: it gets its memory by device_stand_in_now() */
 };
 
 /* Adds it to the list: what the operation reads is on its way, behind what lies on the stream. NOT_READY, without a
  * message: calls use as much pinned memory as they may (TUTTI_PINNED_MIB), and nothing was done. May block. */
 tutti_status device_stand_in(struct device *device, const struct device_tensor *tensor,
                              struct packed **list, void **ret_data);
+/* The tensor's first byte, and that of its stand-in; NULL: it has no memory yet. `packed` is the one entry of a list of
+ * device_stand_in(). */
+void *device_tensor_memory(struct packed *packed);
+void *device_stand_in_memory(struct packed *packed);
+/* Gives it memory, and begins the copy of what is read, whose stream has come to the call. NOT_READY as for
+ * device_stand_in(). Does not wait for streams, but pinning memory takes a while. */
+tutti_status device_stand_in_now(struct packed *packed, void **ret_data);
 /* The same for pinned host memory, which needs no copy: the operation waits for what lies on the stream. */
 tutti_status device_await_stream(struct device *device, const struct device_tensor *tensor,
                                  struct packed **list);
@@ -158,6 +166,12 @@ static inline struct device_span device_span_join(struct device_span a, struct d
 
 /* What the copies back of such a stand-in write, behind the operation. */
 struct device_span device_pack_writes(const struct packed *packed);
+
+/* ---- stream.c ---- */
+
+/* A stream of the library's own, which none of the program's has an order with. They are kept for the next one. */
+tutti_status device_stream_take(struct device *device, void **ret_stream);
+void device_stream_give(struct device *device, void *stream);
 
 /* ---- words.c ---- */
 

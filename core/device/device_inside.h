@@ -40,10 +40,11 @@ struct device {
     struct pinned *pending,
         **last_pending; /* given back while a stream may still use them; in that order */
     uint64_t idle_bytes, used_bytes,
-        most_bytes;            /* idle ones; all others, and how much these may be */
-    struct room *rooms;        /* memory of the device that no call uses, though a stream may */
-    uint64_t room_bytes;       /* of these */
-    struct device_mark *marks; /* idle ones */
+        most_bytes;              /* idle ones; all others, and how much these may be */
+    struct room *rooms;          /* memory of the device that no call uses, though a stream may */
+    uint64_t room_bytes;         /* of these */
+    struct idle_stream *streams; /* idle ones */
+    struct device_mark *marks;   /* idle ones */
     int idle_marks;
     struct device_word *words; /* open ones */
     int words_taken;           /* that streams may wait on */
@@ -61,6 +62,8 @@ void device_view(const struct tensor_view *view, tutti_device_view *ret_view);
 tutti_status pinned_most(uint64_t *ret_bytes);
 /* NOT_READY, without a message: others use so much that they have to give some back first. May block. */
 tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **ret_pinned);
+/* The same without freeing any, so it does not wait for what is on streams. */
+tutti_status pinned_take_more(struct device *device, uint64_t bytes, struct pinned **ret_pinned);
 /* Makes events for so many pieces. */
 tutti_status pinned_piece_events(struct device *device, struct pinned *pinned, uint32_t count);
 /* `used`: a stream may still use it, until its event has passed. */

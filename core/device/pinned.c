@@ -152,7 +152,8 @@ void pinned_trim(struct device *device)
     trim_to(device, PINNED_IDLE_BYTES);
 }
 
-static tutti_status make(struct device *device, int size_class, struct pinned **ret_pinned)
+static tutti_status make(struct device *device, int size_class, bool may_trim,
+                         struct pinned **ret_pinned)
 {
     AUTOFREE struct pinned *pinned = calloc(1, sizeof *pinned);
 
@@ -164,7 +165,7 @@ static tutti_status make(struct device *device, int size_class, struct pinned **
         return status;
     status = device_ops(device)->allocate(device->accelerator, TUTTI_MEMORY_PINNED,
                                           class_bytes(size_class), &pinned->memory);
-    if (status == TUTTI_ERR_NO_MEMORY) { /* what is idle may be in the way */
+    if (status == TUTTI_ERR_NO_MEMORY && may_trim) { /* what is idle may be in the way */
         trim_to(device, 0);
         status = device_ops(device)->allocate(device->accelerator, TUTTI_MEMORY_PINNED,
                                               class_bytes(size_class), &pinned->memory);
@@ -177,7 +178,8 @@ static tutti_status make(struct device *device, int size_class, struct pinned **
     return TUTTI_OK;
 }
 
-tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **ret_pinned)
+static tutti_status take(struct device *device, uint64_t bytes, bool may_trim,
+                         struct pinned **ret_pinned)
 {
     const int size_class = class_of(bytes);
 
@@ -195,14 +197,25 @@ tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **
     struct pinned *pinned = NULL;
     tutti_status status = take_idle(device, size_class, &pinned);
     if (!status && !pinned) {
-        pinned_trim(device);
-        status = make(device, size_class, &pinned);
+        if (may_trim)
+            pinned_trim(device);
+        status = make(device, size_class, may_trim, &pinned);
         if (status)
             uncount(device, size_class);
     }
     if (!status)
         *ret_pinned = pinned;
     return status;
+}
+
+tutti_status pinned_take(struct device *device, uint64_t bytes, struct pinned **ret_pinned)
+{
+    return take(device, bytes, true, ret_pinned);
+}
+
+tutti_status pinned_take_more(struct device *device, uint64_t bytes, struct pinned **ret_pinned)
+{
+    return take(device, bytes, false, ret_pinned);
 }
 
 tutti_status pinned_piece_events(struct device *device, struct pinned *pinned, uint32_t count)

@@ -17,6 +17,10 @@
  * A receive is posted before its stream has come to the call, so what the tensor held is not brought to its stand-in:
  * of a shorter message only the bytes that came go back.
  *
+ * A tensor that an engine may move where it lies has its stand-in *later*: only the event is there, and memory comes
+ * once the message has to go by the host. The copy to it is by the device's own stream, since the stream has come to the
+ * event by then.
+ *
  * That of a plan keeps its pinned memory, and is filled again by each run.
  *
  * Invariant: when the stand-in ends, the event of its memory is behind all that any stream does with the memory.
@@ -37,6 +41,8 @@ struct stand_in {
     uint64_t bytes;          /* of the operation */
     uint64_t whole;          /* of the tensor */
     uint32_t parts;          /* as in struct device_tensor */
+    bool is_later;           /* it has no memory for the elements yet */
+    bool is_late;            /* it got that after its stream had come to the call */
     bool is_used;            /* work with the memory was put on a stream */
     bool is_coming;          /* the copy back was begun by bring_back() */
     tutti_device_view *view; /* NULL: contiguous; behind this struct */
@@ -58,10 +64,11 @@ static tutti_status fetch(const struct stand_in *s, uint64_t begin, uint64_t end
 {
     const tutti_device_ops *ops = device_ops(s->device);
     unsigned char *to = (unsigned char *)s->pinned->memory + begin;
+    void *stream = s->is_late ? s->device->out : s->stream;
 
     if (!s->view)
-        return ops->copy(s->device->accelerator, s->stream, to, s->first + begin, end - begin);
-    return ops->pack(s->device->accelerator, s->stream, to, s->view, begin / s->view->element_bytes,
+        return ops->copy(s->device->accelerator, stream, to, s->first + begin, end - begin);
+    return ops->pack(s->device->accelerator, stream, to, s->view, begin / s->view->element_bytes,
                      (end - begin) / s->view->element_bytes);
 }
 
@@ -144,7 +151,8 @@ static tutti_status fetch_pieces(struct stand_in *s)
     for (uint32_t i = 0; i < pieces->count && !status; i++) {
         status = fetch(s, pieces->piece[i].begin, pieces->piece[i].end);
         if (!status)
-            status = device_ops(s->device)->event_record(s->pinned->piece_events[i], s->stream);
+            status = device_ops(s->device)->event_record(s->pinned->piece_events[i],
+                                                         s->is_late ? s->device->out : s->stream);
     }
     return status;
 }
@@ -226,7 +234,7 @@ static void cut(struct stand_in *s)
 {
     struct pieces *pieces = s->packed.pieces;
 
-    if (!pieces && s->parts && s->bytes >= 2 * (uint64_t)PIECE_BYTES_MIN)
+    if (!pieces && !s->is_later && s->parts && s->bytes >= 2 * (uint64_t)PIECE_BYTES_MIN)
         pieces = malloc(sizeof *pieces);
     if (pieces && pieces_cut(pieces, s->bytes, s->parts)) {
         pieces->memory = s->pinned->memory;
@@ -242,11 +250,11 @@ static tutti_status begin(struct stand_in *s)
 {
     tutti_status status = TUTTI_OK;
 
-    if (s->packed.use & TENSOR_READ && s->bytes) {
+    if (s->packed.use & TENSOR_READ && s->bytes && !s->is_later) {
         s->is_used = true;
         status = s->packed.pieces ? fetch_pieces(s) : fetch(s, 0, s->bytes);
     }
-    return status ? status : record(s, s->stream);
+    return status ? status : record(s, s->is_late ? s->device->out : s->stream);
 }
 
 /* The copy back of the last run is done, or on the same stream; the operation waits for the new event, and a run with
@@ -259,7 +267,7 @@ static tutti_status again(struct packed *packed)
     if (status)
         return status;
     s->bytes = s->whole;
-    s->is_coming = false;
+    s->is_coming = s->is_late = false;
     cut(s);
     return begin(s);
 }
@@ -284,7 +292,7 @@ static tutti_status make(struct device *device, const struct device_tensor *tens
     if (!s)
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a call with a tensor of %s",
                          device->name);
-    tutti_status status = pinned_take(device, bytes, &s->pinned);
+    tutti_status status = pinned_take(device, tensor->later ? 0 : bytes, &s->pinned);
     if (status) {
         free(s);
         return status == TUTTI_ERR_NOT_READY ? status : error_prefix("%s", tensor->what);
@@ -294,6 +302,7 @@ static tutti_status make(struct device *device, const struct device_tensor *tens
     s->device = device;
     s->stream = tensor->stream;
     s->bytes = s->whole = bytes;
+    s->is_later = tensor->later;
     s->parts = tensor->parts;
     s->first = (unsigned char *)tensor->tensor->data + tensor->tensor->byte_offset;
     if (view) {
@@ -359,7 +368,57 @@ tutti_status device_stand_in(struct device *device, const struct device_tensor *
     cut(s);
     status = add(s, list);
     if (!status)
-        *ret_data = tensor->size->bytes ? data : NULL;
+        *ret_data = tensor->later         ? device_tensor_memory(&s->packed)
+                    : tensor->size->bytes ? data
+                                          : NULL;
+    return status;
+}
+
+/* ---- those that come later ---- */
+
+void *device_tensor_memory(struct packed *packed)
+{
+    return stand_in_of(packed)->first;
+}
+
+void *device_stand_in_memory(struct packed *packed)
+{
+    const struct stand_in *s = stand_in_of(packed);
+
+    return s->is_later ? NULL : s->pinned->memory;
+}
+
+/* The event stays, since the stream may not have come to it. */
+static void give_memory(struct stand_in *s, struct pinned *pinned)
+{
+    tutti_device_event *event = s->pinned->event;
+
+    s->pinned->event = pinned->event;
+    pinned->event = event;
+    pinned_give(s->device, s->pinned, false);
+    s->pinned = pinned;
+    s->is_later = false;
+}
+
+tutti_status device_stand_in_now(struct packed *packed, void **ret_data)
+{
+    struct stand_in *s = stand_in_of(packed);
+    struct pinned *pinned = NULL;
+    tutti_status status = s->is_later ? pinned_take_more(s->device, s->bytes, &pinned) : TUTTI_OK;
+
+    if (status)
+        return status;
+    if (pinned) {
+        give_memory(s, pinned);
+        cut(s);
+        s->is_late = packed->use & TENSOR_READ;
+        if (s->is_late) {
+            packed->is_filled = false;
+            status = begin(s);
+        }
+    }
+    if (!status)
+        *ret_data = s->pinned->memory;
     return status;
 }
 

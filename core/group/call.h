@@ -32,6 +32,15 @@ enum call_stage {
     CALL_BEGUN_AND_FAILING = CALL_BEGUN | CALL_FAILING
 };
 
+/* How far a message has come that an engine may move. */
+enum moved_stage {
+    MOVED_NOT,    /* it has met nothing, or the other side is to answer */
+    MOVED_MET,    /* this member is to answer: in group->calls.moving.met */
+    MOVED_AGREED, /* in the queue of its channel */
+    MOVED_GIVEN   /* the first there, and the engine puts it on a stream */
+};
+
+struct device_mark;
 struct packed;
 struct plan_entry;
 struct tutti_memory;
@@ -84,6 +93,12 @@ struct call {
     struct kept_error error; /* blocking: for the thread that waits */
 
     /* messages */
+    /* Of one whose bytes an engine may move where they lie; moved.c. */
+    enum moved_stage moved;
+    int64_t met_ns; /* since when it is MOVED_MET */
+    struct call *next_moved;
+    struct device_mark
+        *mark; /* blocking, once it is on a stream: behind it, for the call's stream */
     bool held; /* a send that is not posted yet: staged.c */
     struct p2p_op message;
     uint64_t tag;
@@ -110,6 +125,8 @@ static inline void call_init(struct call *call, struct tutti_group *group, struc
     call->stream = NULL;
     call->waited = call->issued = call->captured = false;
     call->held = false;
+    call->moved = MOVED_NOT;
+    call->mark = NULL;
     call->op = NULL;
     error_init(&call->error);
 }

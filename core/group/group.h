@@ -127,6 +127,14 @@ struct group_needs {
     bool no_spin;          /* its engine's threads need the cores: nobody spins for its calls */
 };
 
+/* Messages whose bytes an engine moves where they lie: moved.c. */
+struct moving {
+    struct call *met, **last_met; /* that this member is to answer */
+    struct channel *channels;
+    uint32_t under_way; /* calls that have met something, and messages on streams */
+    bool fails;         /* an error of a channel was proposed */
+};
+
 /* Calls in flight, under the progress lock. */
 struct group_calls {
     uint64_t sequence; /* of the last call that was started */
@@ -138,8 +146,9 @@ struct group_calls {
     bool issued_fails;                    /* an error of theirs was proposed */
     bool has_captured;                    /* graphs may run calls of it: captured.c */
     int64_t trouble_ns; /* when their engine first said that something has failed; 0: it has not */
-    uint32_t held;      /* sends of `messages` that are not posted yet */
-    struct run run;     /* of a call that runs alone */
+    struct moving moving;
+    uint32_t held;                /* sends of `messages` that are not posted yet */
+    struct run run;               /* of a call that runs alone */
     struct run *runs[GROUP_RUNS]; /* of short calls, idle; the last one was used last */
     uint32_t idle_runs;
     struct plan_entry *plans[GROUP_PLANS]; /* buckets */

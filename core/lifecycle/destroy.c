@@ -43,7 +43,8 @@ static void finish_own_calls(struct tutti_group *group)
         if (ways_have_engine(&group->ways) && !atomic_load(&group->ending.failed))
             group_hear(group);
         bool idle = !group->calls.queue.first && !group->calls.messages.first &&
-                    !group->calls.returning.first && !group->calls.issued;
+                    !group->calls.returning.first && !group->calls.issued &&
+                    !group->calls.moving.under_way;
         bool sent = p2p_idle(group->ways.p2p_engine) || atomic_load(&group->ending.failed);
         engine_release(engine);
         if (idle && patience == INT64_MAX)

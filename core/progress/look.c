@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "base/without.h"
 #include "group/groups.h"
+#include "progress/moved.h"
 #include "progress/progress.h"
 #include "provider/wrap.h"
 
@@ -191,6 +192,8 @@ static void judge(struct tutti_group *group, int64_t now)
     leavers_judge(group, now);
     native_call_look(group, now);
     issued_look(group, now);
+    if (group->calls.moving.under_way)
+        moved_look(group, now);
     look_at_transfers(group, now);
 }
 

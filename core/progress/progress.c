@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "group/groups.h"
+#include "progress/moved.h"
 #include "progress/progress.h"
 #include "provider/native.h"
 #include "provider/routes.h"
@@ -62,6 +63,8 @@ static void leave_queue(struct tutti_group *group, struct call *call, tutti_stat
                               memory_order_relaxed);
     if (call->run)
         group_give_run(group, call);
+    if (call->moved)
+        moved_forget(group, call);
     if (call->held)
         (void)staged_withdraw(group, call);
     if (call->plan) {
@@ -126,6 +129,7 @@ void group_fail_all(struct tutti_group *group)
         routes_fail(group, status);
         group_abandon_runs(group);
         native_call_fail(group, group->calls.queue.first);
+        moved_fail(group);
     }
     while ((call = group->calls.queue.first) || (call = group->calls.messages.first)) {
         group_verdict(group);
@@ -223,6 +227,8 @@ void group_message_done(struct p2p_op *op)
         call->state.work->source = call->kind == CALL_RECV ? op->source : -1;
     if (call->kind == CALL_RECV && op->source >= 0)
         record_source(group, call->record, op->source);
+    if (call->issued)
+        record_moved(group, call->record, group->ways.device_native->user.name);
     group_complete(group, call, op->status);
 }
 
@@ -270,7 +276,8 @@ static bool may_skip(struct tutti_group *group)
 {
     return !group->calls.queue.first && !group->calls.messages.first &&
            !group->calls.returning.first && !group->calls.issued &&
-           ++group->calls.idle_turns % WAITING_IDLE_TURNS && p2p_idle(group->ways.p2p_engine);
+           !group->calls.moving.under_way && ++group->calls.idle_turns % WAITING_IDLE_TURNS &&
+           p2p_idle(group->ways.p2p_engine);
 }
 
 /*
@@ -298,6 +305,8 @@ static unsigned progress(struct engine_source *source)
         moved = staged_move(group);
     if (group->calls.issued)
         moved += issued_move(group);
+    if (group->calls.moving.under_way)
+        moved += moved_move(group);
     if (control_verdict_status(group->control)) {
         group_fail_all(group);
         return 0;
@@ -340,13 +349,15 @@ static bool may_sleep(struct engine_source *source)
 
     const bool may = p2p_arm(group->ways.p2p_engine) && native_call_may_sleep(group);
 
-    source->naps = may && (staged_is_asked(group) || group->calls.issued);
+    source->naps =
+        may && (staged_is_asked(group) || group->calls.issued || group->calls.moving.under_way);
     return may && !source->naps;
 }
 
 void group_source_init(struct tutti_group *group)
 {
     group->calls.last_issued = &group->calls.issued;
+    group->calls.moving.last_met = &group->calls.moving.met;
     group->source = (struct engine_source){.progress = progress,
                                            .look = group_look,
                                            .sleep = tell_sleep,

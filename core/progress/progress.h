@@ -72,7 +72,7 @@ uint64_t record_collective(struct tutti_group *group, const struct plan_entry *p
                            uint64_t sequence, uint64_t bytes);
 /* The call works in registered memory: another algorithm than its plan's. */
 void record_registered(struct tutti_group *group, const struct call *call);
-/* The call, which has just been recorded, has tensors on a device. */
+/* The call has tensors on a device, which come to it by pinned memory. */
 void record_staged(struct tutti_group *group, const struct call *call);
 /* The collective by which the program learns that the group has failed: what it would have called. */
 void record_refused(struct tutti_group *group, const struct call_fields *fields, uint64_t bytes);
@@ -81,6 +81,8 @@ uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, u
                         uint64_t bytes, int32_t state);
 /* Notes the source of a receive's message, and its backend. */
 void record_source(struct tutti_group *group, uint64_t number, int source);
+/* An engine of `provider` moves the message where it lies. */
+void record_moved(struct tutti_group *group, uint64_t number, const char *provider);
 /* "all_reduce 8 x f32, sum" */
 void call_fields_text(const struct call_fields *fields, char *ret_text, size_t capacity);
 
@@ -196,6 +198,8 @@ bool staged_return(struct tutti_group *group, struct call *call, tutti_status st
 tutti_status staged_put_back(struct call *call, tutti_status status);
 /* A message with stand-ins is about to be posted, or held: its long ones come and go in pieces. */
 void staged_message(const struct tutti_group *group, struct call *call);
+/* Whether a send may be posted, as far as its stand-in goes. */
+tutti_status staged_may_leave(struct call *call);
 /* Whether a message that is about to be posted has to wait, for its tensor or for sends before it. */
 bool staged_hold(struct tutti_group *group, struct call *call);
 /* Takes a message from those that are held; false: it is none. */

@@ -82,7 +82,7 @@ void record_registered(struct tutti_group *group, const struct call *call)
 
 void record_staged(struct tutti_group *group, const struct call *call)
 {
-    if (!WITHOUT_RECORDER && packed_is_staged(call->packed))
+    if (!record_is_gone(group, call->record) && packed_is_staged(call->packed))
         record_at(group, call->record)->flags |= TUTTI_RECORD_STAGED;
 }
 
@@ -137,6 +137,14 @@ void record_source(struct tutti_group *group, uint64_t number, int source)
         return;
     record_at(group, number)->peer = source;
     record_at(group, number)->provider = way_to(group, source);
+}
+
+void record_moved(struct tutti_group *group, uint64_t number, const char *provider)
+{
+    if (record_is_gone(group, number))
+        return;
+    record_at(group, number)->provider = provider;
+    record_at(group, number)->flags &= ~(uint32_t)TUTTI_RECORD_STAGED;
 }
 
 tutti_status tutti_recorder_read(const tutti_group *const_group, tutti_record *ret_records,

@@ -174,8 +174,7 @@ void staged_message(const struct tutti_group *group, struct call *call)
         call->message.arrived = arrived;
 }
 
-/* Whether a send may be posted, as far as its stand-in goes. */
-static tutti_status may_leave(struct call *call)
+tutti_status staged_may_leave(struct call *call)
 {
     return call->message.may_read ? pieces_may_begin(call->packed) : packed_fill(call->packed);
 }
@@ -183,7 +182,7 @@ static tutti_status may_leave(struct call *call)
 bool staged_hold(struct tutti_group *group, struct call *call)
 {
     call->held =
-        call->kind == CALL_SEND && (group->calls.held || (call->packed && may_leave(call)));
+        call->kind == CALL_SEND && (group->calls.held || (call->packed && staged_may_leave(call)));
     group->calls.held += call->held;
     return call->held;
 }
@@ -221,7 +220,7 @@ static unsigned move_held(struct tutti_group *group)
 
     while (group->calls.held) {
         struct call *call = first_held(group);
-        tutti_status status = may_leave(call);
+        tutti_status status = staged_may_leave(call);
 
         if (status == TUTTI_ERR_NOT_READY)
             break;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "plugin/plugin.h"
+#include "provider/channel.h"
 #include "provider/endpoints.h"
 #include "secret/tls.h"
 #include "tensor/packed.h"
@@ -195,6 +196,7 @@ static void close_one(struct tutti_group *group, struct native *n)
 
 void native_close(struct tutti_group *group)
 {
+    channels_close(group);
     close_one(group, group->ways.device_native);
     close_one(group, group->ways.native);
     group->ways.native = group->ways.device_native = NULL;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A channel of an engine for devices: its way of messages from one member of the group to another. It opens with the
+ * first message that both have agreed on. The sender names it, in a message of p2p with a tag that no program can use.
+ *
+ * Nothing here waits. Under the progress lock.
+ */
+#pragma once
+
+#include "group/group.h"
+
+struct flying; /* a message that is on the channel's stream; moved.c */
+
+struct channel {
+    struct channel *next;
+    struct native *native;
+    int peer;
+    bool sends;
+    struct call *first, **last; /* messages that were agreed on, in that order */
+    struct flying *flying, **last_flying;
+
+    tutti_channel *channel; /* NULL: its name is not known, or it could not be opened */
+    bool is_open;
+    void *stream;
+    struct p2p_op naming;
+    uint8_t name[TUTTI_CHANNEL_NAME_MAX];
+    bool is_named;      /* `naming` was started */
+    int64_t trouble_ns; /* when the engine first said that something has failed; 0: it has not */
+};
+
+/* Whether the group's engine for devices moves messages of so many bytes with that member. */
+bool channels_carry(const struct tutti_group *group, int peer, uint64_t bytes);
+/* The channel to or from that member, which is new the first time; NULL: no memory. */
+struct channel *channel_find(struct tutti_group *group, int peer, bool sends);
+/* OK: it is open. NOT_READY; or what has failed. */
+tutti_status channel_opens(struct tutti_group *group, struct channel *channel);
+/* Puts a message on the channel's stream, and asks until it is there. */
+tutti_status channel_puts(struct channel *channel, void *memory, uint64_t bytes);
+tutti_status channel_asks(struct channel *channel);
+/* The group has failed: streams go on. */
+void channels_abort(struct tutti_group *group);
+/* All of the group; before its team is closed. */
+void channels_close(struct tutti_group *group);
