@@ -72,6 +72,7 @@ static void read_settings(void)
     if (!has_faults())
         return;
     settings.join = number("STANDIN_NCCL_JOIN", 0);
+    settings.join_at = number("STANDIN_NCCL_JOIN_AT", 0);
     settings.fails_at = number("STANDIN_NCCL_FAILS_AT", 0);
     settings.async_at = number("STANDIN_NCCL_ASYNC_AT", 0);
     settings.hangs_at = number("STANDIN_NCCL_HANGS_AT", 0);

@@ -28,6 +28,7 @@
  * Faults:
  *
  *  STANDIN_NCCL_JOIN=n          making a communicator fails with result n; 7: it stays in progress
+ *  STANDIN_NCCL_JOIN_AT=n       … of the n-th one of the process alone
  *  STANDIN_NCCL_FAILS_AT=n      the n-th call that moves data fails with STANDIN_NCCL_RESULT
  *  STANDIN_NCCL_ASYNC_AT=n      the n-th operation of the process's streams waits until an abort, and the
  *                               communicator has the asynchronous error STANDIN_NCCL_RESULT
@@ -62,7 +63,7 @@ enum { MEMBERS_MAX = 16, RING_BYTES = 64 << 10, OPS_MAX = 32 };
 struct settings {
     int version;
     long join_ms, first_ms, abort_ms;
-    long join, fails_at, async_at, hangs_at; /* 0: not at all */
+    long join, join_at, fails_at, async_at, hangs_at; /* 0: not at all */
     ncclResult_t result;
     uint64_t host;
     bool shares_devices;

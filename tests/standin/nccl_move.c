@@ -106,10 +106,13 @@ static bool send_some(struct ncclComm *comm, struct flow *flow)
     return moved || flow->complete;
 }
 
+/* Not before the call that is in progress has its own result. */
 static void fail(struct ncclComm *comm, ncclResult_t result)
 {
     int fine = ncclSuccess;
 
+    while (atomic_load(&comm->result) == ncclInProgress && !atomic_load(&comm->aborted))
+        nccl_sleep_us(LOOK_AGAIN_US);
     atomic_compare_exchange_strong(&comm->result, &fine, (int)result);
 }
 

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of tensors on GPUs over NCCL, on the stand-ins of both libraries. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "harness/launch.h"
+
+TestSuite(nccl_messages, .timeout = 120);
+
+#define LIBRARIES                                                                                  \
+    "TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "TUTTI_NCCL=" TUTTI_STANDIN_NCCL, "STANDIN_CUDA_DEVICES=8"
+#define SURROUNDINGS LIBRARIES, "TUTTI_BACKEND=cpu:auto,cuda:nccl"
+
+static void run_of(const char *program, const char *name, int size)
+{
+    const char *const env[] = {SURROUNDINGS, NULL};
+
+    cr_expect(ranks_run(
+        &(struct ranks_options){.program = program, .case_name = name, .size = size, .env = env}));
+}
+
+#define CASE(name, size)                                                                           \
+    Test(nccl_messages, name)                                                                      \
+    {                                                                                              \
+        run_of("rank_nccl_messages", #name, size);                                                 \
+    }
+/* What messages between GPUs do over any backend. */
+#define DEVICE_CASE(name, size)                                                                    \
+    Test(nccl_messages, name)                                                                      \
+    {                                                                                              \
+        run_of("rank_device_messages", #name, size);                                               \
+    }
+
+CASE(messages_of_64_kib_and_more_go_over_nccl, 2)
+CASE(later_work_on_the_stream_finds_a_message, 2)
+CASE(tags_and_any_source_match_messages_over_nccl, 3)
+CASE(messages_in_both_directions_go_over_nccl_beside_sums, 2)
+CASE(batches_and_plans_have_messages_over_nccl, 2)
+CASE(a_stream_waits_for_a_message_over_nccl, 2)
+CASE(messages_between_gpus_and_host_memory_go_by_pinned_memory, 2)
+CASE(a_message_into_strides_goes_by_pinned_memory, 2)
+CASE(a_message_to_oneself_goes_by_pinned_memory, 2)
+CASE(a_receive_whose_stream_waits_for_a_later_message_holds_nobody_up, 2)
+CASE(a_message_over_nccl_that_is_too_long_is_a_mismatch, 2)
+CASE(a_message_over_nccl_that_is_cancelled_is_not_received, 2)
+CASE(messages_over_nccl_that_are_cancelled_at_any_time_lose_nothing, 2)
+CASE(a_message_over_nccl_that_nobody_receives_times_out, 2)
+DEVICE_CASE(long_messages_between_gpus_and_hosts_bring_every_element, 4)
+DEVICE_CASE(long_messages_with_strides_and_to_oneself_are_right, 2)
+DEVICE_CASE(a_shorter_message_leaves_the_rest_of_a_gpu_tensor_as_it_is, 2)
+DEVICE_CASE(a_receive_into_pinned_memory_waits_for_its_stream, 2)
+
+/* The headers go by tcp. */
+Test(nccl_messages, headers_of_messages_over_nccl_go_by_any_transport)
+{
+    const char *const env[] = {LIBRARIES, "TUTTI_BACKEND=cpu:tcp,cuda:nccl", NULL};
+    const char *const names[] = {"messages_in_both_directions_go_over_nccl_beside_sums",
+                                 "messages_over_nccl_that_are_cancelled_at_any_time_lose_nothing",
+                                 "messages_between_gpus_and_host_memory_go_by_pinned_memory"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        cr_expect(ranks_run(&(struct ranks_options){
+            .program = "rank_nccl_messages", .case_name = names[i], .size = 2, .env = env}));
+}
+
+/* ---- failures, on rank 1 ---- */
+
+/* A variable is NULL, or NAME=VALUE. */
+static struct ranks *start(const char *name, const char *fault, const char *more)
+{
+    const char *const env[] = {SURROUNDINGS, "STANDIN_NCCL_FAULT_RANK=1", fault, more, NULL};
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = "rank_nccl_messages", .case_name = name, .size = 3, .env = env});
+
+    cr_assert_not_null(ranks);
+    return ranks;
+}
+
+/* Ranks that live pass, and hear the same. */
+static void expect_same_words(struct ranks *ranks, bool without_1)
+{
+    char words[3][512] = {""};
+
+    cr_expect(ranks_wait(ranks) || without_1);
+    for (int r = 0; r < 3; r += 1 + without_1) {
+        cr_expect(ranks_result(ranks, r)->passed, "%d: %s", r, ranks_result(ranks, r)->out);
+        cr_expect(ranks_value(ranks, r, "words", words[r], sizeof words[0]));
+        cr_expect_str_eq(words[r], words[0]);
+    }
+    ranks_free(ranks);
+}
+
+#define SAME_WORDS(name, fault, more)                                                              \
+    Test(nccl_messages, name)                                                                      \
+    {                                                                                              \
+        expect_same_words(start(#name, fault, more), false);                                       \
+    }
+
+SAME_WORDS(a_message_over_nccl_that_does_not_end_times_out, "STANDIN_NCCL_HANGS_AT=1", NULL)
+SAME_WORDS(a_communicator_for_messages_that_is_never_made_times_out, "STANDIN_NCCL_JOIN=7",
+           "STANDIN_NCCL_JOIN_AT=2")
+SAME_WORDS(an_error_of_a_message_over_nccl_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=1", NULL)
+SAME_WORDS(an_abort_ends_a_message_over_nccl, "STANDIN_NCCL_HANGS_AT=1", NULL)
+
+Test(nccl_messages, a_rank_that_is_killed_in_a_message_over_nccl_ends_it)
+{
+    struct ranks *ranks = start("a_rank_that_is_killed_in_a_message_over_nccl_ends_it",
+                                "STANDIN_NCCL_HANGS_AT=1", NULL);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "running"));
+    usleep(300000); /* until it is on the streams */
+    ranks_signal(ranks, 1, SIGKILL);
+    expect_same_words(ranks, true);
+}
