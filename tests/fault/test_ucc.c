@@ -231,8 +231,8 @@ UCC_TEST(a_warning_of_ucc_is_in_the_log_and_not_on_stdout)
 
 UCC_TEST_OVER_ANY(a_forked_child_is_refused_and_its_parent_goes_on)
 {
-    struct ranks *ranks = fault_start(&fault_ucc, "rank_engine",
-                                      "a_forked_child_is_refused_by_the_engine", 2, NULL);
+    struct ranks *ranks =
+        fault_start(&fault_ucc, "rank_engine", "a_forked_child_is_refused_by_the_engine", 2, NULL);
 
     cr_expect(ranks_wait(ranks));
     cr_expect(ranks_passed(ranks));
