@@ -25,22 +25,24 @@
  * between its parts would take longer than most of these. */
 #define ON_THE_WAY static inline __attribute__((always_inline))
 
-ON_THE_WAY tutti_status check_peer(const struct tutti_group *group, const struct message *m)
+/* In what lies on the way `kind` is m->kind, which the compiler knows there. */
+ON_THE_WAY tutti_status check_peer(const struct tutti_group *group, const struct message *m,
+                                   enum call_kind kind)
 {
     if (m->tag > TAG_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tag %llu is larger than 2^62-1",
                          (unsigned long long)m->tag);
-    if (m->kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE)
+    if (kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE)
         return TUTTI_OK;
     if (m->peer < 0 || m->peer >= group->size)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%s %d is not in a group of %d%s",
-                         m->kind == CALL_SEND ? "destination" : "source", m->peer, group->size,
-                         m->kind == CALL_SEND ? "" : ", nor TUTTI_ANY_SOURCE (-1)");
+                         kind == CALL_SEND ? "destination" : "source", m->peer, group->size,
+                         kind == CALL_SEND ? "" : ", nor TUTTI_ANY_SOURCE (-1)");
     return TUTTI_OK;
 }
 
 ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
-                              const tutti_options *options, struct message *m)
+                              const tutti_options *options, struct message *m, enum call_kind kind)
 {
     /* A stand-in in host memory is written back whole, also where a shorter message came. */
     const enum tensor_use received = m->up_to ? TENSOR_BOTH : TENSOR_WRITTEN;
@@ -53,15 +55,17 @@ ON_THE_WAY tutti_status check(tutti_group *group, const tutti_tensor *tensor,
         m->packed.timeout_ms = m->timeout_ms;
     }
     if (!status)
-        status = check_peer(group, m);
-    m->packed.receives = m->kind == CALL_RECV;
-    m->packed.may_move = group && group->ways.device_native;
-    m->packed.may_wait = m->peer >= 0 && !m->up_to;
-    m->packed.peer = m->peer;
+        status = check_peer(group, m, kind);
+    m->packed.receives = kind == CALL_RECV;
+    if (group && group->ways.device_native) {
+        m->packed.may_move = true;
+        m->packed.may_wait = m->peer >= 0 && !m->up_to;
+        m->packed.peer = m->peer;
+    }
     m->dtype = tensor ? tensor->dtype : 0;
     if (!status)
         status =
-            call_tensor(group, tensor, "the tensor", m->kind == CALL_SEND ? TENSOR_READ : received,
+            call_tensor(group, tensor, "the tensor", kind == CALL_SEND ? TENSOR_READ : received,
                         &m->packed, &m->data, &count, &m->bytes);
     if (!status && (m->packed.first || m->packed.stream))
         status = call_check_stand_ins(group, &m->packed, m->timeout_ms, NULL);
@@ -206,16 +210,17 @@ ON_THE_WAY bool receive_now(struct tutti_group *group, struct p2p_group *space, 
 
 /* Does a short message without a call, if that can be, or, where the caller `blocks` anyway, in a moment. False:
  * nothing was done. */
-ON_THE_WAY bool is_over_now(struct tutti_group *group, struct message *m, bool blocks)
+ON_THE_WAY bool is_over_now(struct tutti_group *group, struct message *m, enum call_kind kind,
+                            bool blocks)
 {
     if (!may_be_short(group, m))
         return false;
 
     struct p2p_group *space = route_messages(group);
-    const bool over = m->kind == CALL_SEND ? p2p_send_now(space, m->peer, m->tag, m->data, m->bytes)
-                                           : receive_now(group, space, m, blocks);
+    const bool over = kind == CALL_SEND ? p2p_send_now(space, m->peer, m->tag, m->data, m->bytes)
+                                        : receive_now(group, space, m, blocks);
     if (over)
-        (void)record_message(group, m->kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_DONE);
+        (void)record_message(group, kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_DONE);
     return over;
 }
 
@@ -249,12 +254,13 @@ static __attribute__((noinline)) tutti_status run_posted(struct tutti_group *gro
     return status;
 }
 
-ON_THE_WAY tutti_status run_blocking(struct tutti_group *group, struct message *m)
+ON_THE_WAY tutti_status run_blocking(struct tutti_group *group, struct message *m,
+                                     enum call_kind kind)
 {
     struct progress_engine *engine = &group->context->engine;
 
     engine_take(engine);
-    if (!is_over_now(group, m, true))
+    if (!is_over_now(group, m, kind, true))
         return run_posted(group, m);
     engine_release(engine);
     if (m->ret_source)
@@ -309,7 +315,7 @@ static __attribute__((noinline)) tutti_status start_posted(struct tutti_group *g
                         ret_work);
 }
 
-ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m,
+ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m, enum call_kind kind,
                                   tutti_work **ret_work)
 {
     struct progress_engine *engine = &group->context->engine;
@@ -323,27 +329,28 @@ ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m,
         engine_release(engine);
         return status;
     }
-    const bool over = is_over_now(group, m, false);
+    const bool over = is_over_now(group, m, kind, false);
     call_work_init(group, async); /* while the message flies */
     async->work.cancel = cancel;
     if (!over)
         return start_posted(group, m, async, ret_work);
     engine_release(engine);
-    *ret_work = call_over(async, m->bytes, m->kind == CALL_RECV ? m->peer : -1);
+    *ret_work = call_over(async, m->bytes, kind == CALL_RECV ? m->peer : -1);
     return TUTTI_OK;
 }
 
 /* Runs it, starts it (`blocks` false), or keeps it for the batch that this thread has open. */
-ON_THE_WAY tutti_status run(tutti_group *group, struct message *m, const tutti_tensor *tensor,
-                            const tutti_options *options, bool blocks, tutti_work **ret_work)
+ON_THE_WAY tutti_status run(tutti_group *group, struct message *m, enum call_kind kind,
+                            const tutti_tensor *tensor, const tutti_options *options, bool blocks,
+                            tutti_work **ret_work)
 {
-    tutti_status status = check(group, tensor, options, m);
+    tutti_status status = check(group, tensor, options, m, kind);
     struct batch *batch = batch_of(group);
 
     if (batch)
         status = batch_add_message(batch, m, status, ret_work != NULL);
     else if (!status)
-        status = blocks ? run_blocking(group, m) : run_async(group, m, ret_work);
+        status = blocks ? run_blocking(group, m, kind) : run_async(group, m, kind, ret_work);
     packed_end(&m->packed.first, false);
     return status;
 }
@@ -371,7 +378,7 @@ tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t 
 {
     struct message m = sending(__func__, destination, tag);
 
-    return run(group, &m, tensor, options, true, NULL);
+    return run(group, &m, CALL_SEND, tensor, options, true, NULL);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -379,7 +386,7 @@ tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t 
 {
     struct message m = receiving(__func__, source, tag, false, ret_source, NULL);
 
-    return run(group, &m, tensor, options, true, NULL);
+    return run(group, &m, CALL_RECV, tensor, options, true, NULL);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -388,7 +395,7 @@ tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, in
 {
     struct message m = receiving(__func__, source, tag, true, ret_source, ret_bytes);
 
-    return run(group, &m, tensor, options, true, NULL);
+    return run(group, &m, CALL_RECV, tensor, options, true, NULL);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
@@ -396,7 +403,7 @@ tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t
 {
     struct message m = sending(__func__, destination, tag);
 
-    return run(group, &m, tensor, options, false, ret_work);
+    return run(group, &m, CALL_SEND, tensor, options, false, ret_work);
 }
 
 tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -404,7 +411,7 @@ tutti_status tutti_irecv(tutti_group *group, const tutti_tensor *tensor, int32_t
 {
     struct message m = receiving(__func__, source, tag, false, NULL, NULL);
 
-    return run(group, &m, tensor, options, false, ret_work);
+    return run(group, &m, CALL_RECV, tensor, options, false, ret_work);
 }
 
 tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -412,7 +419,7 @@ tutti_status tutti_irecv_up_to(tutti_group *group, const tutti_tensor *tensor, i
 {
     struct message m = receiving(__func__, source, tag, true, NULL, NULL);
 
-    return run(group, &m, tensor, options, false, ret_work);
+    return run(group, &m, CALL_RECV, tensor, options, false, ret_work);
 }
 
 /* Both calls are on this stack, so both are over when it returns. */
@@ -453,11 +460,11 @@ tutti_status tutti_sendrecv(tutti_group *group, const tutti_tensor *send, int32_
 {
     struct message out = sending(__func__, destination, send_tag),
                    in = receiving(__func__, source, recv_tag, false, ret_source, NULL);
-    tutti_status status = check(group, send, options, &out);
+    tutti_status status = check(group, send, options, &out, CALL_SEND);
     struct batch *batch = batch_of(group);
 
     if (!status)
-        status = check(group, recv, options, &in);
+        status = check(group, recv, options, &in, CALL_RECV);
     const char *from = out.data, *to = in.data;
     if (!status && from < to + in.bytes && to < from + out.bytes)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT,
@@ -502,7 +509,7 @@ static tutti_status message_of(tutti_group *group, const tutti_p2p_op *op,
     if (op->kind != TUTTI_P2P_SEND && op->kind != TUTTI_P2P_RECV &&
         op->kind != TUTTI_P2P_RECV_UP_TO)
         return error_set(TUTTI_ERR_UNSUPPORTED, "kind %d is not known", op->kind);
-    return check(group, op->tensor, options, ret_message);
+    return check(group, op->tensor, options, ret_message, ret_message->kind);
 }
 
 struct batch_item {
