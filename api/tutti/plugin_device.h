@@ -17,11 +17,12 @@
  *   come one after the other. Close, detach and the like come last.
  * - The calling thread's current device or context is the same before and after each call.
  * - Only functions whose comment says BLOCKS may wait for the device, for other work in the driver, or for
- *   longer than some microseconds. The core calls these while no lock of a group is held. All others put
+ *   longer than some microseconds. The core calls these while no lock of a group is held, but for allocate and
+ *   stream_create: a message may need them that goes another way than was planned. All others put
  *   work on a stream, or look at something. A stream that has no room for more work is the one exception:
  *   a driver may then wait until there is room. So the core does not put work without a bound on a stream.
- * - BLOCKS functions may wait for everything that is on the device's streams, wait_word included. The thread
- *   that opens the word does not call them before.
+ * - BLOCKS functions, but for these two, may wait for everything that is on the device's streams, wait_word
+ *   included. The thread that opens the word does not call them before.
  * - A failure has a message (tutti_host.error) that names the device and the driver's own words. Statuses:
  *   TUTTI_ERR_NO_MEMORY; TUTTI_ERR_UNSUPPORTED: not with this device, dtype or operation;
  *   TUTTI_ERR_INVALID_ARGUMENT: a stream, address or number that is not valid; TUTTI_ERR_SYSTEM: the driver

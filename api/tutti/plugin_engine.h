@@ -19,7 +19,7 @@ typedef struct tutti_team
     tutti_team; /* the provider's own: one group (a communicator, a context) */
 
 /* The provider's own: this member's end of the way of messages from one member to another. */
-typedef struct tutti_channel tutti_channel;
+typedef struct tutti_message_channel tutti_message_channel;
 
 /* tutti_collective.operation */
 enum {
@@ -127,14 +127,14 @@ typedef struct tutti_team_options {
 } tutti_team_options;
 
 /** Options of tutti_collectives_ops.channel_open, since minor 9; valid until that returns. */
-typedef struct tutti_channel_options {
+typedef struct tutti_message_channel_options {
     uint32_t struct_size;
     int32_t source;      /* the rank in the group of the member that sends */
     int32_t destination; /* of the one that receives; this member is one of the two */
     uint32_t reserved;
     const void *name;    /* by channel_name on the source */
     uint64_t name_bytes; /* how long it is */
-} tutti_channel_options;
+} tutti_message_channel_options;
 
 enum { TUTTI_CHANNEL_NAME_MAX = 256 };
 
@@ -251,19 +251,19 @@ typedef struct tutti_collectives_ops {
     tutti_status (*channel_name)(tutti_team *team, void *ret_name, uint64_t capacity,
                                  uint64_t *ret_bytes);
     /** Begins to open this member's end. Does not wait for the other one; channel_test tells. */
-    tutti_status (*channel_open)(tutti_team *team, const tutti_channel_options *options,
-                                 tutti_channel **ret_channel);
+    tutti_status (*channel_open)(tutti_team *team, const tutti_message_channel_options *options,
+                                 tutti_message_channel **ret_channel);
     /** Puts the next message on the stream: the bytes at `memory` leave, or come there. TUTTI_OK: it is there.
-     * TUTTI_ERR_NOT_READY: channel_test tells; none is started before it has. */
-    tutti_status (*channel_move)(tutti_channel *channel, void *memory, uint64_t bytes,
+     * TUTTI_ERR_NOT_READY: channel_test tells, and the core starts no other message before it was TUTTI_OK. */
+    tutti_status (*channel_move)(tutti_message_channel *channel, void *memory, uint64_t bytes,
                                  void *stream);
     /** TUTTI_OK: it is open, and the last message is on its stream. TUTTI_ERR_NOT_READY: not yet. Else what has failed,
      * also of messages that are on streams. */
-    tutti_status (*channel_test)(tutti_channel *channel);
+    tutti_status (*channel_test)(tutti_message_channel *channel);
     /** As abort, for the channel: its streams go on. */
-    tutti_status (*channel_abort)(tutti_channel *channel);
+    tutti_status (*channel_abort)(tutti_message_channel *channel);
     /** Frees this member's end, without waiting for the other one. */
-    void (*channel_close)(tutti_channel *channel);
+    void (*channel_close)(tutti_message_channel *channel);
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---- */

@@ -33,7 +33,7 @@ TUTTI_API tutti_status tutti_work_wait(tutti_work *work, int64_t timeout_ms);
  * does. The stream goes on also if the operation fails: ask tutti_work_test() before you use the result. The
  * handle may be freed at once.
  *
- * A work that was captured into a graph orders streams of the same capture; `stream` joins it if it is not there yet.
+ * A work that was captured into a graph orders streams of the same capture; `stream` joins the capture if it is no part of it.
  *
  * Returns TUTTI_OK; the operation's status if it is complete; UNSUPPORTED where no call has used a device yet, and for
  * a stream that is captured when the work is not; CAPTURED once the capture of the work is complete; INVALID_ARGUMENT for a

@@ -248,6 +248,8 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     const bool direct = !pinned && stays_on_device(group, stand_ins, tensor->dtype);
     if (!status)
         status = check_stream(group, device, direct, stand_ins);
+    if (!status && stand_ins->moves) /* where it is taken, nothing may block */
+        status = device_stream_prepare(device);
     if (status)
         return status;
     if (direct)

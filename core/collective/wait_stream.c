@@ -21,6 +21,14 @@ static bool is_complete(const struct tutti_work *work)
     return atomic_load_explicit(&work->state->status, memory_order_acquire) != TUTTI_ERR_NOT_READY;
 }
 
+/* Of one that is complete. A captured one has not. */
+static bool has_failed(const struct tutti_work *work)
+{
+    const tutti_status status = atomic_load_explicit(&work->state->status, memory_order_acquire);
+
+    return status && status != TUTTI_ERR_CAPTURED;
+}
+
 /* An operation that an engine puts on a stream comes there first: if the stream waited before, it would wait for itself. */
 static void await_issue(struct tutti_work *work)
 {
@@ -128,6 +136,8 @@ tutti_status tutti_work_wait_stream(tutti_work *work, void *stream)
                       "no call of this process has used a device yet: wait for the work "
                       "with tutti_work_wait()"));
     await_issue(work);
+    if (is_complete(work) && has_failed(work))
+        return tutti_work_wait(work, 0);
     if (is_complete(work) && work->is_captured)
         return wait_in_capture(device, work, stream);
     tutti_status status = device_check_stream(device, stream);

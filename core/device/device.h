@@ -117,7 +117,7 @@ tutti_status device_stand_in(struct device *device, const struct device_tensor *
 void *device_tensor_memory(struct packed *packed);
 void *device_stand_in_memory(struct packed *packed);
 /* Gives it memory, and begins the copy of what is read, whose stream has come to the call. NOT_READY as for
- * device_stand_in(). Does not wait for streams, but pinning memory takes a while. */
+ * device_stand_in(). Pinning memory takes a while. */
 tutti_status device_stand_in_now(struct packed *packed, void **ret_data);
 /* The same for pinned host memory, which needs no copy: the operation waits for what lies on the stream. */
 tutti_status device_await_stream(struct device *device, const struct device_tensor *tensor,
@@ -170,6 +170,8 @@ struct device_span device_pack_writes(const struct packed *packed);
 /* ---- stream.c ---- */
 
 /* A stream of the library's own, which none of the program's has an order with. They are kept for the next one. */
+/* Makes one, if none is idle, so that the next device_stream_take() need not. May block. */
+tutti_status device_stream_prepare(struct device *device);
 tutti_status device_stream_take(struct device *device, void **ret_stream);
 void device_stream_give(struct device *device, void *stream);
 

@@ -21,6 +21,24 @@ static struct idle_stream *take_idle(struct device *device)
     return idle;
 }
 
+static bool has_idle(struct device *device)
+{
+    LOCK_SCOPE(&device->lock);
+    return device->streams != NULL;
+}
+
+tutti_status device_stream_prepare(struct device *device)
+{
+    void *stream = NULL;
+
+    if (has_idle(device))
+        return TUTTI_OK;
+    const tutti_status status = device_ops(device)->stream_create(device->accelerator, &stream);
+    if (!status)
+        device_stream_give(device, stream);
+    return status;
+}
+
 tutti_status device_stream_take(struct device *device, void **ret_stream)
 {
     AUTOFREE struct idle_stream *idle = take_idle(device);

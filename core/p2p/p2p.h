@@ -197,9 +197,9 @@ struct p2p_op {
     /* So many bytes of a receive have arrived at `offset`; not told of all of them. */
     void (*arrived)(struct p2p_op *op, uint64_t offset, uint64_t bytes);
 
-    bool may_move; /* an engine can move the bytes, if it can on the other side; not to oneself */
-    bool
-        has_no_buffer; /* of such a one, yet; a receive is longer than P2P_EAGER_MAX, and names its source */
+    bool may_move; /* an engine can move the bytes, if it can on the other side */
+    /* Its buffer comes later, by p2p_give_buffer(). A receive names its source then, and is longer than P2P_EAGER_MAX. */
+    bool has_no_buffer;
     void (*meets)(struct p2p_op *op, enum p2p_meeting what); /* called as events are */
 
     /* The engine's. */

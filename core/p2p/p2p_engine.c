@@ -350,10 +350,11 @@ static void abandon_incoming(struct p2p_path *path)
     }
 }
 
+/* What an engine moves needs the path no more. */
 static void fail_operations(struct p2p_group *group, struct p2p_path *path)
 {
     P2P_EACH(op, &group->ops, struct p2p_op, member)
-        if (op->path == path)
+        if (op->path == path && op->state != OP_MOVING)
             p2p_op_complete(op, path->failed);
 }
 

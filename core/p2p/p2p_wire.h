@@ -9,9 +9,10 @@
  *
  * operation, flags, root, signature, count, dtype, sizes and op are the announce record of a collective; dtype is
  * told without its lanes, which are 1. memory, place and claim are those of a user's request whose payload lies in
- * registered memory, or of an answer to it. The flags of a user's request say whether an engine can move its bytes. All of
- * these are zero in all other kinds. `credit` is piggybacked on every kind. The highest bit of kind says that the sender's transport shows messages (tutti_transport_ops.show): to it, header
- * and payload may go as one message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it
+ * registered memory, or of an answer to it. The flags of a user's request say whether an engine can move its
+ * bytes. All of these are zero in all other kinds. `credit` is piggybacked on every kind. The highest bit of kind says
+ * that the sender's transport shows messages (tutti_transport_ops.show): to it, header and payload may go as one
+ * message. Then a user message has a header of 24 bytes, of the kind P2P_COMPACT, if it
  * is short, so that with its payload it fits into a cache line:
  *
  *    0 mark  1 kind  2 zero                    4 group      8 source     12 credit      16 tag

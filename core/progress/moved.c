@@ -241,6 +241,7 @@ static tutti_status flies(struct tutti_group *group, struct channel *channel)
     engine_count_unattended(&group->context->engine, 1);
     engine_visit(&group->context->engine);
     p2p_moved(&call->message);
+    (void)p2p_finish(group->ways.p2p_engine); /* the call leaves its list before its mark ends it */
     return TUTTI_OK;
 }
 
@@ -268,14 +269,20 @@ static void fail(struct tutti_group *group, tutti_status status, const char *wor
 }
 
 /* The control plane may know which member was lost. */
+static void judge_trouble(struct tutti_group *group, const struct channel *channel, int64_t now_ns)
+{
+    if (channel->trouble != TUTTI_ERR_PEER_LOST ||
+        now_ns - channel->trouble_ns >= TROUBLE_WAITS_MS * CLOCK_NS_PER_MS)
+        fail(group, channel->trouble, channel->words);
+}
+
 static void has_trouble(struct tutti_group *group, struct channel *channel, tutti_status status)
 {
-    const int64_t now_ns = clock_now_ns();
-
-    channel->trouble_ns = channel->trouble_ns ? channel->trouble_ns : now_ns;
-    if (status != TUTTI_ERR_PEER_LOST ||
-        now_ns - channel->trouble_ns >= TROUBLE_WAITS_MS * CLOCK_NS_PER_MS)
-        fail(group, status, error_message());
+    channel->trouble = status;
+    channel->trouble_ns = clock_now_ns();
+    snprintf(channel->words, sizeof channel->words, "messages %s rank %d: %.*s",
+             channel->sends ? "to" : "from", channel->peer, TEXT_CUT(error_message(), 700));
+    judge_trouble(group, channel, channel->trouble_ns);
 }
 
 static unsigned move_channel(struct tutti_group *group, struct channel *channel)
@@ -283,14 +290,14 @@ static unsigned move_channel(struct tutti_group *group, struct channel *channel)
     tutti_status status = TUTTI_OK;
     unsigned moved = 0;
 
-    while (channel->first && !channel->trouble_ns && !(status = put_first(group, channel)))
+    while (channel->first && !channel->trouble && !(status = put_first(group, channel)))
         moved++;
     while ((!status || status == TUTTI_ERR_NOT_READY) && channel->flying &&
            !(status = device_mark_passed(channel->flying->mark))) {
         end_first(group, channel, TUTTI_OK);
         moved++;
     }
-    if (status && status != TUTTI_ERR_NOT_READY)
+    if (status && status != TUTTI_ERR_NOT_READY && !channel->trouble)
         has_trouble(group, channel, status);
     return moved;
 }
@@ -327,18 +334,28 @@ static void time_out(struct tutti_group *group, const struct channel *channel)
     control_time_out(group->control, &timeout);
 }
 
+/* An idle one is not asked: a member that has left ends it. */
+static void look_at(struct tutti_group *group, struct channel *c, int64_t now_ns)
+{
+    const struct flying *flying = c->flying;
+    const tutti_status status =
+        c->is_open && (c->first || flying) ? channel_asks(c) : TUTTI_ERR_NOT_READY;
+
+    if (status && status != TUTTI_ERR_NOT_READY)
+        has_trouble(group, c, status);
+    else if (flying && (now_ns - flying->since_ns) / CLOCK_NS_PER_MS >= flying->timeout_ms)
+        time_out(group, c);
+}
+
 void moved_look(struct tutti_group *group, int64_t now_ns)
 {
     struct moving *moving = &group->calls.moving;
 
     for (struct channel *c = moving->channels; c && !moving->fails; c = c->next) {
-        const tutti_status status = c->is_open ? channel_asks(c) : TUTTI_OK;
-
-        if (status && status != TUTTI_ERR_NOT_READY)
-            has_trouble(group, c, status);
-        else if (c->flying &&
-                 now_ns - c->flying->since_ns >= c->flying->timeout_ms * CLOCK_NS_PER_MS)
-            time_out(group, c);
+        if (c->trouble)
+            judge_trouble(group, c, now_ns);
+        else
+            look_at(group, c, now_ns);
     }
 }
 

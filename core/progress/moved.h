@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages whose bytes the group's engine for devices moves where they lie. Under the progress lock, but for two. */
+/* Messages whose bytes the group's engine for devices moves where they lie. Under the progress lock, but for
+ * moved_may() and moved_await(). */
 #pragma once
 
 #include "group/group.h"

@@ -210,7 +210,8 @@ void group_message_done(struct p2p_op *op)
     struct call *call = op->user;
     struct tutti_group *group = call->group;
 
-    if (atomic_load(&group->ending.failed) || control_verdict_status(group->control))
+    if (!call->issued &&
+        (atomic_load(&group->ending.failed) || control_verdict_status(group->control)))
         return; /* fail_all() ends it with the verdict's message */
     if (op->status == TUTTI_ERR_PEER_LOST && call->kind != CALL_COLLECTIVE) {
         call_fails(call); /* left in order, or lost: leavers_judge() finds out */

@@ -39,7 +39,7 @@ tutti_status staged_fill(struct call *call)
 
 bool staged_waits(const struct call *call)
 {
-    if (!call->packed || !(call->held || call->kind == CALL_COLLECTIVE))
+    if (!call->packed || !(call->held || call->moved == MOVED_MET || call->kind == CALL_COLLECTIVE))
         return false;
     return call_is_begun(call) ? call->starves : packed_awaits(call->packed);
 }

@@ -68,11 +68,11 @@ static tutti_status take_name(struct tutti_group *group, struct channel *c)
 
 static tutti_status begin_to_open(struct tutti_group *group, struct channel *c)
 {
-    const tutti_channel_options options = {.struct_size = sizeof options,
-                                           .source = c->sends ? group->rank : c->peer,
-                                           .destination = c->sends ? c->peer : group->rank,
-                                           .name = c->name,
-                                           .name_bytes = c->naming.bytes};
+    const tutti_message_channel_options options = {.struct_size = sizeof options,
+                                                   .source = c->sends ? group->rank : c->peer,
+                                                   .destination = c->sends ? c->peer : group->rank,
+                                                   .name = c->name,
+                                                   .name_bytes = c->naming.bytes};
     tutti_status status = device_stream_take(c->native->device, &c->stream);
 
     if (status)
@@ -114,11 +114,17 @@ tutti_status channel_asks(struct channel *c)
 
 /* ---- the end ---- */
 
+static void abort_one(struct channel *c)
+{
+    if (c->channel && !c->is_aborted)
+        (void)c->native->ops->channel_abort(c->channel);
+    c->is_aborted = true;
+}
+
 void channels_abort(struct tutti_group *group)
 {
     for (struct channel *c = group->calls.moving.channels; c; c = c->next)
-        if (c->channel)
-            (void)c->native->ops->channel_abort(c->channel);
+        abort_one(c);
 }
 
 void channels_close(struct tutti_group *group)
@@ -126,10 +132,14 @@ void channels_close(struct tutti_group *group)
     struct channel *c;
 
     while ((c = group->calls.moving.channels)) {
+        const bool has_failed = control_verdict_status(group->control);
+
         group->calls.moving.channels = c->next;
+        if (has_failed)
+            abort_one(c);
         if (c->channel)
             c->native->ops->channel_close(c->channel);
-        if (c->stream)
+        if (c->stream && !has_failed) /* else something may still be on it */
             device_stream_give(c->native->device, c->stream);
         free(c);
     }

@@ -19,13 +19,17 @@ struct channel {
     struct call *first, **last; /* messages that were agreed on, in that order */
     struct flying *flying, **last_flying;
 
-    tutti_channel *channel; /* NULL: its name is not known, or it could not be opened */
+    tutti_message_channel *channel; /* NULL: its name is not known, or it could not be opened */
     bool is_open;
     void *stream;
     struct p2p_op naming;
     uint8_t name[TUTTI_CHANNEL_NAME_MAX];
-    bool is_named;      /* `naming` was started */
-    int64_t trouble_ns; /* when the engine first said that something has failed; 0: it has not */
+    bool is_named; /* `naming` was started */
+    bool is_aborted;
+
+    tutti_status trouble; /* what the engine has said; OK: nothing has failed */
+    int64_t trouble_ns;   /* since when */
+    char words[768];
 };
 
 /* Whether the group's engine for devices moves messages of so many bytes with that member. */

@@ -12,7 +12,7 @@ enum { SENDER, RECEIVER, MEMBERS };
 /* Shorter ones are as fast through pinned memory, and need no communicator. */
 static const uint64_t BYTES_MIN = 64 << 10;
 
-struct tutti_channel {
+struct tutti_message_channel {
     struct channel_home home;
     struct communicator *communicator;
     bool sends;
@@ -21,9 +21,14 @@ struct tutti_channel {
 
 /* With implicit launch order NCCL runs all operations of a GPU in the order of their calls, and members call
  * messages and collectives in different orders. */
+bool channels_are_possible(void)
+{
+    return strcmp(setting("NCCL_LAUNCH_ORDER_IMPLICIT"), "1") != 0;
+}
+
 bool channel_carries(uint64_t bytes)
 {
-    return bytes >= BYTES_MIN && strcmp(setting("NCCL_LAUNCH_ORDER_IMPLICIT"), "1") != 0;
+    return bytes >= BYTES_MIN;
 }
 
 tutti_status channel_name(const struct caller *caller, const struct nccl_library *nccl,
@@ -41,14 +46,15 @@ tutti_status channel_name(const struct caller *caller, const struct nccl_library
     return TUTTI_OK;
 }
 
-static ncclResult_t make(tutti_channel *channel, const ncclUniqueId *id)
+static ncclResult_t make(tutti_message_channel *channel, const ncclUniqueId *id)
 {
     return communicator_make(channel->home.nccl, id, channel->sends ? SENDER : RECEIVER, MEMBERS,
                              &channel->communicator);
 }
 
-tutti_status channel_open(const struct channel_home *home, const tutti_channel_options *options,
-                          bool sends, tutti_channel **ret_channel)
+tutti_status channel_open(const struct channel_home *home,
+                          const tutti_message_channel_options *options, bool sends,
+                          tutti_message_channel **ret_channel)
 {
     const struct caller *c = &home->caller;
     ncclUniqueId id;
@@ -59,10 +65,10 @@ tutti_status channel_open(const struct channel_home *home, const tutti_channel_o
                     "rank %d names a communicator by %llu bytes, which is not one of this plugin",
                     options->source, (unsigned long long)options->name_bytes);
     memcpy(&id, options->name, sizeof id);
-    tutti_channel *channel = c->host->allocate(c->self, sizeof *channel);
+    tutti_message_channel *channel = c->host->allocate(c->self, sizeof *channel);
     if (!channel)
         return fail(c, TUTTI_ERR_NO_MEMORY, 0, "no memory for a communicator of two members");
-    *channel = (tutti_channel){.home = *home, .sends = sends};
+    *channel = (tutti_message_channel){.home = *home, .sends = sends};
     tutti_status status = home->device->enter(home->accelerator, &before);
     if (!status) {
         const ncclResult_t result = make(channel, &id);
@@ -78,7 +84,7 @@ tutti_status channel_open(const struct channel_home *home, const tutti_channel_o
     return status;
 }
 
-static tutti_status of_result(const tutti_channel *channel, ncclResult_t result)
+static tutti_status of_result(const tutti_message_channel *channel, ncclResult_t result)
 {
     if (!result || result == ncclInProgress)
         return result ? TUTTI_ERR_NOT_READY : TUTTI_OK;
@@ -87,7 +93,8 @@ static tutti_status of_result(const tutti_channel *channel, ncclResult_t result)
         channel->is_open ? "a message on a stream" : "making a communicator for messages", result);
 }
 
-tutti_status channel_move(tutti_channel *channel, void *memory, uint64_t bytes, void *stream)
+tutti_status channel_move(tutti_message_channel *channel, void *memory, uint64_t bytes,
+                          void *stream)
 {
     const struct channel_home *home = &channel->home;
     ncclComm_t comm = communicator_handle(channel->communicator);
@@ -103,7 +110,7 @@ tutti_status channel_move(tutti_channel *channel, void *memory, uint64_t bytes, 
     return of_result(channel, result);
 }
 
-tutti_status channel_test(tutti_channel *channel)
+tutti_status channel_test(tutti_message_channel *channel)
 {
     const tutti_status status = of_result(channel, communicator_result(channel->communicator));
 
@@ -111,12 +118,12 @@ tutti_status channel_test(tutti_channel *channel)
     return status;
 }
 
-tutti_status channel_abort(tutti_channel *channel)
+tutti_status channel_abort(tutti_message_channel *channel)
 {
     return communicator_abort(channel->communicator) ? TUTTI_OK : TUTTI_ERR_NOT_READY;
 }
 
-void channel_close(tutti_channel *channel)
+void channel_close(tutti_message_channel *channel)
 {
     const struct caller c = channel->home.caller;
 

@@ -19,13 +19,17 @@ struct channel_home {
     tutti_accelerator *accelerator;
 };
 
+/* Whether this process may have some. The library is open. */
+bool channels_are_possible(void);
 /* As the functions of tutti_collectives_ops. */
 bool channel_carries(uint64_t bytes);
 tutti_status channel_name(const struct caller *caller, const struct nccl_library *nccl,
                           void *ret_name, uint64_t capacity, uint64_t *ret_bytes);
-tutti_status channel_open(const struct channel_home *home, const tutti_channel_options *options,
-                          bool sends, tutti_channel **ret_channel);
-tutti_status channel_move(tutti_channel *channel, void *memory, uint64_t bytes, void *stream);
-tutti_status channel_test(tutti_channel *channel);
-tutti_status channel_abort(tutti_channel *channel);
-void channel_close(tutti_channel *channel);
+tutti_status channel_open(const struct channel_home *home,
+                          const tutti_message_channel_options *options, bool sends,
+                          tutti_message_channel **ret_channel);
+tutti_status channel_move(tutti_message_channel *channel, void *memory, uint64_t bytes,
+                          void *stream);
+tutti_status channel_test(tutti_message_channel *channel);
+tutti_status channel_abort(tutti_message_channel *channel);
+void channel_close(tutti_message_channel *channel);

@@ -36,10 +36,10 @@ static const struct line *find(const char *name)
 /* A line up to one of the bytes `ends`. Neither a comment, nor words without '=', nor a name that a line before has. */
 static void add(const char *words, const char *ends)
 {
-    const size_t bytes = strcspn(words, ends), name_bytes = strcspn(words, "=\n");
+    const size_t bytes = strcspn(words, ends), name_bytes = strcspn(words, "=");
     struct line *line;
 
-    if (*words == '#' || words[name_bytes] != '=')
+    if (*words == '#' || name_bytes >= bytes)
         return;
     line = calloc(1, sizeof *line + bytes + 1);
     if (!line)
@@ -69,14 +69,19 @@ static void read_file(const char *path, int code)
     fclose(file);
 }
 
+/* Of the user database; NULL: it is not known. */
+static const char *home_of_user(char text[HOME_BYTES])
+{
+    struct passwd user, *found = NULL;
+
+    return !getpwuid_r(getuid(), &user, text, HOME_BYTES, &found) && found ? user.pw_dir : NULL;
+}
+
 static void read_users_file(int code)
 {
     char text[HOME_BYTES], path[HOME_BYTES + sizeof "/.nccl.conf"];
-    const char *home = secure_getenv("HOME");
-    struct passwd user, *found = NULL;
+    const char *home = code < HAS_HOME ? home_of_user(text) : secure_getenv("HOME");
 
-    if (code < HAS_HOME && !getpwuid_r(getuid(), &user, text, sizeof text, &found))
-        home = found ? user.pw_dir : NULL;
     if (!home)
         return;
     (void)snprintf(path, sizeof path, "%.4000s/.nccl.conf", home);

@@ -50,7 +50,7 @@ struct tutti_team {
     tutti_accelerator *accelerator;
     int rank, size;
     char bind_address[ADDRESS_BYTES];
-    bool holds_defaults;
+    bool holds_defaults, has_channels;
     struct address own;
     struct communicator *communicator; /* NULL: not begun */
     /* Of the operations that are started. */
@@ -186,6 +186,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .accelerator = options->accelerator,
                          .rank = options->rank,
                          .size = options->size,
+                         .has_channels = channels_are_possible(),
                          .own.code = nccl->code};
     settings_read(&team->own.settings);
     memcpy(team->own.uuid, options->device_uuid, UUID_BYTES);
@@ -402,8 +403,7 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
 
 static int32_t team_carries(tutti_team *team, uint64_t bytes)
 {
-    (void)team;
-    return channel_carries(bytes);
+    return team->has_channels && channel_carries(bytes);
 }
 
 static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t capacity,
@@ -412,8 +412,9 @@ static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t
     return channel_name(&team->caller, team->nccl, ret_name, capacity, ret_bytes);
 }
 
-static tutti_status team_channel_open(tutti_team *team, const tutti_channel_options *options,
-                                      tutti_channel **ret_channel)
+static tutti_status team_channel_open(tutti_team *team,
+                                      const tutti_message_channel_options *options,
+                                      tutti_message_channel **ret_channel)
 {
     const struct channel_home home = {team->caller, team->nccl, team->device, team->accelerator};
 
