@@ -66,10 +66,10 @@ tutti_status capture_check_all(const struct kept_call *first)
         if (captured != (!kept->is_message && kept->collective.packed.is_captured))
             return error_set(
                 TUTTI_ERR_UNSUPPORTED,
-                "call %d of the batch, %s, is %s a stream that is captured into a "
-                "graph, and those before it are %son one: either all of them are, or none",
+                "call %d, %s, is on a stream that is %scaptured into a graph, unlike the calls "
+                "before it: put all calls of a batch or plan on captured streams, or none",
                 number + 1, kept->is_message ? kept->message.function : kept->collective.function,
-                captured ? "not on" : "on", captured ? "" : "not ");
+                captured ? "not " : "");
     return TUTTI_OK;
 }
 

@@ -330,8 +330,9 @@ tutti_status device_check_recording(struct device *device, void *stream, bool *r
                          "stream to the thread that begins the call: make a stream of your own");
     if (flags & TUTTI_STREAM_CAPTURING && !*ret_captured)
         return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "the capture into a graph has failed before, or the stream is the default "
-                         "one beside a captured one: work on it is not recorded");
+                         "work on this stream is not recorded into a graph: its capture has failed "
+                         "before, or it is the default stream, and another one is captured; begin "
+                         "the capture again, on a stream of your own");
     return TUTTI_OK;
 }
 

@@ -39,7 +39,7 @@ static bool has_small_letter(const char *name)
 static tutti_status refuse_small_letters(const struct caller *caller, const char *name)
 {
     return fail(caller, TUTTI_ERR_INVALID_ARGUMENT, 0,
-                PREFIX "%s: the names of UCX's settings have capital letters", name);
+                PREFIX "%s is no setting of UCX: use capital letters, as in TUTTI_UCX_TLS", name);
 }
 
 tutti_status options_read(const struct caller *caller, struct ucx_options *ret_options)

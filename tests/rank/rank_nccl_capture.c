@@ -213,7 +213,7 @@ static void refuse_batches(tutti_group *world, const struct vector *v, tutti_opt
     require_ok(tutti_batch_begin(world));
     check_ok(tutti_all_reduce(world, &v->tensor, TUTTI_SUM, options, NULL));
     check_ok(tutti_all_reduce(world, &on_host, TUTTI_SUM, NULL, NULL));
-    refused(tutti_batch_end(world, NULL), "call 2 of the batch, tutti_all_reduce, is not on");
+    refused(tutti_batch_end(world, NULL), "call 2, tutti_all_reduce, is on a stream that is not");
     require_ok(tutti_batch_begin(world));
     refused(tutti_all_reduce(world, &v->tensor, TUTTI_BOR, options, NULL), "captured");
     refused(tutti_batch_end(world, &work), "captured");

@@ -89,7 +89,7 @@ Test(ucx_process, a_setting_that_makes_no_sense_is_refused_on_all_ranks)
         {"TUTTI_UCX_TLS=nonsense", "all", "transport 'nonsense' is not available"},
         {"TUTTI_UCX_TLS=nonsense", "1", "transport 'nonsense' is not available"},
         {"TUTTI_UCX_TSL=tcp", "all", "has no setting UCX_TSL; the nearest are TLS,"},
-        {"TUTTI_UCX_Tls=tcp", "1", "TUTTI_UCX_Tls: the names of UCX's settings have capital"},
+        {"TUTTI_UCX_Tls=tcp", "1", "TUTTI_UCX_Tls is no setting of UCX: use capital letters"},
         {"TUTTI_UCX_RNDV_THRESH=bananas", "2", "TUTTI_UCX_RNDV_THRESH=bananas is not valid"},
         {"TUTTI_UCX_TCP_TX_SEG_SIZE=bananas", "0", "ucx: TUTTI_UCX_TCP_TX_SEG_SIZE"},
         {"UCX_TCP_TX_SEG_SIZE=bananas", "all", "correct or unset the UCX_* variable"},
