@@ -118,9 +118,11 @@ tutti_status channel_test(tutti_message_channel *channel)
     return status;
 }
 
+/* Does not look for its end: a group may have a hundred. */
 tutti_status channel_abort(tutti_message_channel *channel)
 {
-    return communicator_abort(channel->communicator) ? TUTTI_OK : TUTTI_ERR_NOT_READY;
+    (void)communicator_begin_abort(channel->communicator);
+    return TUTTI_ERR_NOT_READY;
 }
 
 void channel_close(tutti_message_channel *channel)

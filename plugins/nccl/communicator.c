@@ -136,10 +136,15 @@ static bool start_end(struct communicator *c)
     return !error;
 }
 
-bool communicator_abort(struct communicator *c)
+bool communicator_begin_abort(struct communicator *c)
 {
     c->is_aborted = true;
-    if (!start_end(c))
+    return start_end(c);
+}
+
+bool communicator_abort(struct communicator *c)
+{
+    if (!communicator_begin_abort(c))
         return false;
     for (int i = 0; i < ABORT_LOOKS && !__atomic_load_n(&c->has_ended, __ATOMIC_ACQUIRE); i++)
         look_later();

@@ -20,11 +20,12 @@ ncclComm_t communicator_handle(const struct communicator *communicator);
 ncclResult_t communicator_result(const struct communicator *communicator);
 /* Graphs have calls of it: NCCL does not end it before they are destroyed, of which nobody tells. */
 void communicator_is_captured(struct communicator *communicator);
-/* Ends it: what is on streams does not wait any more. Returns whether that is over within some milliseconds. Once. */
+/* Ends it: what is on streams does not wait any more. Returns whether that has begun, or is over within some
+ * milliseconds. One of them, once. */
+bool communicator_begin_abort(struct communicator *communicator);
 bool communicator_abort(struct communicator *communicator);
 /* Gives it back. Unless it was aborted, it ends when all members have given it back, or after some seconds. */
 void communicator_close(struct communicator *communicator);
 /* At the end of the process: waits some seconds for those that are not at their end, as long as other members may need,
- * or for aborts alone.
- * Those that graphs may have are waited for no longer than aborts. */
+ * or for aborts alone. Those that graphs may have are waited for no longer than aborts. */
 void communicators_wait(bool for_others);
