@@ -497,6 +497,7 @@ static void send_and_fail(int rank, int size, int64_t timeout_ms, tutti_status e
         require_ok(tutti_isend(world, &t.device, 1, 1, &options, &work));
     if (rank == 1)
         require_ok(tutti_irecv(world, &t.device, 0, 1, &options, &work));
+    (void)tutti_barrier(world, NULL, NULL); /* both are posted, unless it has ended already */
     if (work) {
         check_ok(tutti_work_wait_stream(work, options.stream));
         rank_point("running");
@@ -545,7 +546,8 @@ RANK_CASE(an_abort_ends_a_message_over_nccl)
         return;
     }
     tutti_group *world = begin(rank, size, &options);
-    rank_sleep_ms(700);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_sleep_ms(200);
     check_ok(tutti_group_abort(world, "enough"));
     check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
     rank_value("words", "%s", tutti_last_error());
