@@ -16,15 +16,20 @@ static void open_word(void *word)
     device_word_open(word);
 }
 
+static tutti_status status_of(const struct tutti_work *work)
+{
+    return atomic_load_explicit(&work->state->status, memory_order_acquire);
+}
+
 static bool is_complete(const struct tutti_work *work)
 {
-    return atomic_load_explicit(&work->state->status, memory_order_acquire) != TUTTI_ERR_NOT_READY;
+    return status_of(work) != TUTTI_ERR_NOT_READY;
 }
 
 /* Of one that is complete. A captured one has not. */
 static bool has_failed(const struct tutti_work *work)
 {
-    const tutti_status status = atomic_load_explicit(&work->state->status, memory_order_acquire);
+    const tutti_status status = status_of(work);
 
     return status && status != TUTTI_ERR_CAPTURED;
 }

@@ -170,9 +170,9 @@ struct device_span device_pack_writes(const struct packed *packed);
 /* ---- stream.c ---- */
 
 /* A stream of the library's own, which none of the program's has an order with. They are kept for the next one. */
+tutti_status device_stream_take(struct device *device, void **ret_stream);
 /* Makes one, if none is idle, so that the next device_stream_take() need not. May block. */
 tutti_status device_stream_prepare(struct device *device);
-tutti_status device_stream_take(struct device *device, void **ret_stream);
 void device_stream_give(struct device *device, void *stream);
 
 /* ---- words.c ---- */

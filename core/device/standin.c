@@ -59,12 +59,18 @@ static tutti_status record(struct stand_in *s, void *stream)
     return device_ops(s->device)->event_record(s->pinned->event, stream);
 }
 
+/* The stream of the copy to pinned memory. */
+static void *stream_in(const struct stand_in *s)
+{
+    return s->is_late ? s->device->out : s->stream;
+}
+
 /* Puts the copy of bytes [begin, end) to pinned memory on the stream. */
 static tutti_status fetch(const struct stand_in *s, uint64_t begin, uint64_t end)
 {
     const tutti_device_ops *ops = device_ops(s->device);
     unsigned char *to = (unsigned char *)s->pinned->memory + begin;
-    void *stream = s->is_late ? s->device->out : s->stream;
+    void *stream = stream_in(s);
 
     if (!s->view)
         return ops->copy(s->device->accelerator, stream, to, s->first + begin, end - begin);
@@ -151,8 +157,7 @@ static tutti_status fetch_pieces(struct stand_in *s)
     for (uint32_t i = 0; i < pieces->count && !status; i++) {
         status = fetch(s, pieces->piece[i].begin, pieces->piece[i].end);
         if (!status)
-            status = device_ops(s->device)->event_record(s->pinned->piece_events[i],
-                                                         s->is_late ? s->device->out : s->stream);
+            status = device_ops(s->device)->event_record(s->pinned->piece_events[i], stream_in(s));
     }
     return status;
 }
@@ -254,7 +259,7 @@ static tutti_status begin(struct stand_in *s)
         s->is_used = true;
         status = s->packed.pieces ? fetch_pieces(s) : fetch(s, 0, s->bytes);
     }
-    return status ? status : record(s, s->is_late ? s->device->out : s->stream);
+    return status ? status : record(s, stream_in(s));
 }
 
 /* The copy back of the last run is done, or on the same stream; the operation waits for the new event, and a run with
