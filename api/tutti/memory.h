@@ -13,6 +13,9 @@
  * memory. If the receiver's is, too, both members copy at the same time; a message of more than 1 MiB needs
  * that.
  *
+ * Memory of a GPU is registered with the engine that moves tensors there (the backend nccl), for collectives on it.
+ * In one call either the tensors of all members lie in such memory, or none: NCCL does not define what a mix does.
+ *
  * Semantics: MPI_Win_allocate_shared without its accesses, ncclMemAlloc and ncclCommRegister,
  * NVSHMEM's symmetric memory.
  */
@@ -24,6 +27,7 @@
 #include <tutti/export.h>
 #include <tutti/group.h>
 #include <tutti/status.h>
+#include <tutti/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +58,25 @@ TUTTI_API tutti_status tutti_memory_allocate(tutti_group *group, uint64_t bytes,
                                              tutti_memory **ret_memory);
 
 /**
+ * Allocates memory on a device and registers it, as tutti_memory_allocate() does on the host.
+ *
+ * device     {TUTTI_DEVICE_CUDA, number}: the GPU that the group uses on this rank. The engine for devices allocates
+ *            the memory (NCCL 2.19: ncclMemAlloc and ncclCommRegister). Without such an engine, or where its library
+ *            lacks the functions, the device's driver does, the memory is ordinary, and TUTTI_DEBUG=INFO says so.
+ *            {TUTTI_DEVICE_CPU, 0}: tutti_memory_allocate().
+ * bytes      of this member; others may ask for more or less. Not 0. The contents are undefined.
+ * ret_memory the handle, as in tutti_memory_allocate().
+ *
+ * Collective, as tutti_memory_allocate(). All members give memory of one kind, on the host or on their devices;
+ * otherwise all get MISMATCH. It may be called while a stream is captured, and is no part of the graph.
+ *
+ * Errors: INVALID_ARGUMENT (no such device, or not the group's), NO_MEMORY, MISMATCH, PLUGIN (what the engine said),
+ * and those of all collectives.
+ */
+TUTTI_API tutti_status tutti_memory_allocate_on(tutti_group *group, tutti_device device,
+                                                uint64_t bytes, tutti_memory **ret_memory);
+
+/**
  * Makes memory that the program has into memory that the other members on this host see, at the same
  * address and with the same contents.
  *
@@ -62,15 +85,19 @@ TUTTI_API tutti_status tutti_memory_allocate(tutti_group *group, uint64_t bytes,
  *            already, for this group or another one. It is refused in the heap, on the calling thread's stack
  *            and in files. Stacks of other threads, and what malloc(3) gave other threads from their arenas,
  *            cannot be told from mappings: do not pass them.
+ *            Or memory of the GPU that the group uses on this rank, where an engine moves tensors of it: it stays
+ *            as it is, and is registered (ncclCommRegister). It must not overlap other memory of a GPU that is
+ *            registered with the group.
  * bytes      as in tutti_memory_allocate().
  *
- * The whole pages around the range are replaced by shared ones. Until it returns no other thread may write to
+ * In host memory the whole pages around the range are replaced by shared ones. Until it returns no other thread may write to
  * them: what it writes may be lost. Afterwards the pages are no longer copied by fork(2): a child shares them
  * with its parent. Pages that madvise(2) or mlock(2) treated specially lose that.
  *
  * Free it before the memory itself: the pages become private again then, with their contents.
  *
- * Collective, and errors: as tutti_memory_allocate().
+ * Collective, and errors: as tutti_memory_allocate(), and of a GPU's memory as tutti_memory_allocate_on(); UNSUPPORTED
+ * (the engine's library cannot register).
  */
 TUTTI_API tutti_status tutti_memory_register(tutti_group *group, void *address, uint64_t bytes,
                                              tutti_memory **ret_memory);
@@ -81,7 +108,8 @@ TUTTI_API void *tutti_memory_address(const tutti_memory *memory);
 /** Its size as it was asked for, in bytes. 0 for NULL. */
 TUTTI_API uint64_t tutti_memory_bytes(const tutti_memory *memory);
 
-/** How many other members see it. 0: it is ordinary memory, or NULL. */
+/** How many other members see it; of a GPU's memory, with how many it is registered. 0: it is ordinary memory, or
+ * NULL. */
 TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
 
 /**
@@ -91,8 +119,14 @@ TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
  * theirs in any order. The system gets the pages back when all members have freed theirs or the group has
  * ended. NULL is ignored.
  *
+ * Memory of a GPU: no call of the group may be under way on its GPU, so synchronize first. Once calls of the group
+ * were captured into graphs, tutti_group_destroy() alone frees its memory. May block as cudaFree() does, and so may
+ * tutti_group_destroy(). End registrations with other groups before the memory's own.
+ *
  * Errors: BUSY (a collective that works in it is not complete, or a message that may be copied from it or into
- * it; other calls with tensors in it are not counted, as with any memory), FORKED (in a child of the process).
+ * it; other calls with tensors in it are not counted, as with any memory. Memory of a GPU: as above, or it was
+ * allocated here and is registered with another group, too), FORKED (in a child of the process), TIMEOUT (NCCL is
+ * beginning an operation).
  */
 TUTTI_API tutti_status tutti_memory_free(tutti_memory *memory);
 

@@ -21,6 +21,9 @@ typedef struct tutti_team
 /* The provider's own: this member's end of the way of messages from one member to another. */
 typedef struct tutti_message_channel tutti_message_channel;
 
+/* The provider's own: memory of the team's device that it knows beforehand. */
+typedef struct tutti_team_memory tutti_team_memory;
+
 /* tutti_collective.operation */
 enum {
     TUTTI_COLLECTIVE_ALL_REDUCE = 1,
@@ -264,6 +267,19 @@ typedef struct tutti_collectives_ops {
     tutti_status (*channel_abort)(tutti_message_channel *channel);
     /** Frees this member's end, without waiting for the other one. */
     void (*channel_close)(tutti_message_channel *channel);
+
+    /* since minor 9; optional, for memory of the device that the engine is to know beforehand: both, or none. The core
+     * calls them without its progress lock, and no other function of the team meanwhile; channels go on. */
+    /** Operations of the team may lie in [address, address + bytes) from now on, and the engine may prepare for that.
+     * `address` NULL: it allocates the memory, aligned to 256. Does not wait for a member, nor for what is on
+     * streams. Members register together. Either all or none of them use such memory in one operation.
+     * TUTTI_ERR_UNSUPPORTED: the engine's library cannot do it. */
+    tutti_status (*memory_register)(tutti_team *team, void *address, uint64_t bytes,
+                                    void **ret_address, tutti_team_memory **ret_memory);
+    /** Ends that, and frees memory that the engine allocated. No operation of the team uses it any more, unless the
+     * team was aborted: then the engine frees its own once that is over, and lets go of the caller's before it
+     * returns. The core calls it for each one before close. BLOCKS, as functions of tutti_device_ops. */
+    void (*memory_release)(tutti_team *team, tutti_team_memory *memory);
 } tutti_collectives_ops;
 
 /* ---- bootstrap ---- */

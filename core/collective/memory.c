@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tutti_memory_allocate() and tutti_memory_register().
+ * tutti_memory_allocate() and tutti_memory_register(); those of devices go on in memory_device.c.
  *
  * Each member makes its own pages. By an all_reduce all learn of all whether they have some, and how
  * much. Then local peers pass descriptors to each other and map them, and a second all_reduce tells whether
@@ -19,16 +19,9 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "collective/batch.h"
+#include "collective/memory.h"
 #include "device/device.h"
 #include "group/group.h"
-
-/* What a member tells of its memory. */
-struct piece {
-    uint64_t status;
-    uint64_t number; /* of its memories in this group */
-    uint64_t offset; /* in its file */
-    uint64_t bytes;
-};
 
 /* ---- agreeing ---- */
 
@@ -81,6 +74,45 @@ static tutti_status same_number(const struct tutti_group *group, const struct pi
                              ": threads must make them in the same order on all members",
                              r, pieces[r].number, pieces[group->rank].number);
     return TUTTI_OK;
+}
+
+static tutti_status same_kind(const struct tutti_group *group, const struct piece *pieces)
+{
+    static const char *const kinds[] = {"host memory", "memory of its device, not registered",
+                                        "memory of its device, registered"};
+    const uint64_t own = pieces[group->rank].kind;
+
+    for (int r = 0; r < group->size; r++)
+        if (pieces[r].kind != own)
+            return error_set(TUTTI_ERR_MISMATCH,
+                             "rank %d has %s where rank %d has %s: all members give the same kind",
+                             r,
+                             kinds[pieces[r].kind <= MEMORY_KNOWN_TO_ENGINE ? pieces[r].kind : 0],
+                             group->rank, kinds[own]);
+    return TUTTI_OK;
+}
+
+tutti_status memory_compare(const char *function, struct tutti_group *group,
+                            const struct piece *own, struct piece *pieces)
+{
+    const tutti_status status = (tutti_status)own->status;
+    const size_t words = sizeof *own / sizeof(uint64_t);
+    struct kept_error kept;
+
+    error_init(&kept);
+    if (status)
+        error_keep(&kept);
+    if (pieces)
+        pieces[group->rank] = *own;
+    tutti_status told = tell_all(group, function, (uint64_t *)pieces, words);
+    if (!told && status)
+        error_give(status, &kept);
+    error_forget(&kept);
+    if (!told)
+        told = judge(group, (const uint64_t *)pieces, words, status);
+    if (!told)
+        told = same_kind(group, pieces);
+    return told ? told : same_number(group, pieces);
 }
 
 /* ---- mapping the local peers' ---- */
@@ -215,8 +247,9 @@ static tutti_status adopt(void *address, uint64_t bytes, struct pages **ret_page
 
     if (driver)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT,
-                         "the driver of %s knows the memory: memory of devices, and pages that are "
-                         "pinned for them, cannot be registered",
+                         "the driver of %s knows the memory: pages that are pinned for devices "
+                         "cannot be registered, and memory of devices only where an engine moves "
+                         "it (nccl)",
                          driver);
     return pages_adopt(address, bytes, ret_pages);
 }
@@ -260,49 +293,49 @@ static tutti_status agree(const char *function, struct tutti_group *group,
 {
     AUTOFREE struct piece *pieces = calloc((size_t)group->size, sizeof *pieces);
     AUTOFREE uint64_t *statuses = calloc((size_t)group->size, sizeof *statuses);
-    const bool has_room = pieces && statuses;
+    const struct piece piece = {.status = (uint64_t)status,
+                                .kind = MEMORY_OF_HOST,
+                                .number = memory->number,
+                                .offset =
+                                    status ? 0 : (uint64_t)(memory->base - memory->pages->base),
+                                .bytes = memory->bytes};
     struct kept_error own;
 
-    error_init(&own);
-    if (status)
-        error_keep(&own);
-    if (has_room)
-        pieces[group->rank] =
-            (struct piece){.status = (uint64_t)status,
-                           .number = memory->number,
-                           .offset = status ? 0 : (uint64_t)(memory->base - memory->pages->base),
-                           .bytes = memory->bytes};
-    tutti_status told = tell_all(group, function, has_room ? (uint64_t *)pieces : NULL,
-                                 sizeof *pieces / sizeof(uint64_t));
-    if (told || !has_room) {
-        error_forget(&own);
-        return told;
-    }
-    if (status)
-        error_give(status, &own);
-    error_forget(&own);
-    status = judge(group, (const uint64_t *)pieces, sizeof *pieces / sizeof(uint64_t), status);
-    if (!status)
-        status = same_number(group, pieces);
+    status = memory_compare(function, group, &piece, statuses ? pieces : NULL);
     if (status)
         return status;
-
+    error_init(&own);
     status = share(group, memory, pieces);
     if (status)
         error_keep(&own);
     statuses[group->rank] = (uint64_t)status;
-    told = tell_all(group, function, statuses, 1);
+    const tutti_status told = tell_all(group, function, statuses, 1);
     if (!told && status)
         error_give(status, &own);
     error_forget(&own);
     return told ? told : judge(group, statuses, 1, status);
 }
 
-static tutti_status make(const char *function, struct tutti_group *group, void *address,
-                         uint64_t bytes, tutti_memory **ret_memory)
+static tutti_status make_on_host(const char *function, struct tutti_group *group, void *address,
+                                 uint64_t bytes, struct tutti_memory *memory)
+{
+    struct progress_engine *engine = &group->context->engine;
+    tutti_status status = begin(group, address, bytes, memory);
+
+    status = agree(function, group, memory, status);
+    if (status)
+        return status;
+    engine_take(engine);
+    memories_place(group, memory);
+    engine_release(engine);
+    return TUTTI_OK;
+}
+
+/* address NULL: allocates, on the device `where`; where NULL: on the host. */
+static tutti_status make(const char *function, struct tutti_group *group, const tutti_device *where,
+                         void *address, uint64_t bytes, tutti_memory **ret_memory)
 {
     struct tutti_memory *memory = calloc(1, sizeof *memory);
-    struct progress_engine *engine = &group->context->engine;
     tutti_status status;
 
     if (!memory) {
@@ -311,17 +344,16 @@ static tutti_status make(const char *function, struct tutti_group *group, void *
     }
     memories_end(sweep(group));
     *memory = (struct tutti_memory){.group = group, .fork_generation = fork_current()};
-    status = begin(group, address, bytes, memory);
-    status = agree(function, group, memory, status);
-    if (status) {
-        memories_end(memory);
-        return status;
+    if (where || (address && memory_is_on_device(group, address, bytes))) {
+        status = memory_make_on_device(function, group, where, address, bytes, memory);
+    } else {
+        status = make_on_host(function, group, address, bytes, memory);
+        if (status)
+            memories_end(memory);
     }
-    engine_take(engine);
-    memories_place(group, memory);
-    engine_release(engine);
-    *ret_memory = memory;
-    return TUTTI_OK;
+    if (!status)
+        *ret_memory = memory;
+    return status;
 }
 
 static tutti_status check(const struct tutti_group *group, uint64_t bytes,
@@ -345,7 +377,18 @@ tutti_status tutti_memory_allocate(tutti_group *group, uint64_t bytes, tutti_mem
     tutti_status status = check(group, bytes, ret_memory);
 
     if (!status)
-        status = make(__func__, group, NULL, bytes, ret_memory);
+        status = make(__func__, group, NULL, NULL, bytes, ret_memory);
+    return error_named(status);
+}
+
+tutti_status tutti_memory_allocate_on(tutti_group *group, tutti_device device, uint64_t bytes,
+                                      tutti_memory **ret_memory)
+{
+    const bool on_host = device.type == TUTTI_DEVICE_CPU;
+    tutti_status status = check(group, bytes, ret_memory);
+
+    if (!status)
+        status = make(__func__, group, on_host ? NULL : &device, NULL, bytes, ret_memory);
     return error_named(status);
 }
 
@@ -357,7 +400,7 @@ tutti_status tutti_memory_register(tutti_group *group, void *address, uint64_t b
     if (!status && !address)
         status = error_set(TUTTI_ERR_INVALID_ARGUMENT, "address is NULL");
     if (!status)
-        status = make(__func__, group, address, bytes, ret_memory);
+        status = make(__func__, group, NULL, address, bytes, ret_memory);
     return error_named(status);
 }
 
@@ -375,7 +418,9 @@ uint64_t tutti_memory_bytes(const tutti_memory *memory)
 
 int32_t tutti_memory_peers(const tutti_memory *memory)
 {
-    return memory && memory->region ? memory->group->ways.mapped.local_size - 1 : 0;
+    if (!memory || (!memory->region && !memory->of_engine))
+        return 0;
+    return (memory->region ? memory->group->ways.mapped.local_size : memory->group->size) - 1;
 }
 
 tutti_status tutti_memory_free(tutti_memory *memory)
@@ -389,6 +434,8 @@ tutti_status tutti_memory_free(tutti_memory *memory)
         return error_set(
             TUTTI_ERR_FORKED,
             "the memory belongs to the parent of this process; only the parent can free it");
+    if (memory->device)
+        return memory_free_on_device(memory);
     engine_take(engine);
     const int users = memory->users;
     struct pages *pages = users ? NULL : memories_withdraw(group, memory);

@@ -373,3 +373,32 @@ tutti_status device_check_place(struct device *device, const tutti_tensor *tenso
         status = check_byte(device, first + size->bytes - 1, what, &bytes);
     return status;
 }
+
+static tutti_status check_own_byte(struct device *device, const void *at)
+{
+    static const char *const kinds[] = {
+        "no memory that the driver knows", NULL,
+        "host memory that is pinned for devices, and cannot be registered",
+        "managed memory, and cannot be registered"};
+    tutti_memory_place place = {.struct_size = sizeof place};
+    const uint64_t errors = error_number();
+    const tutti_status status = device_ops(device)->locate(device->maker->driver, at, &place);
+
+    if (status)
+        return say(status, errors, device->name, "tell where memory lies");
+    if (place.kind != TUTTI_MEMORY_DEVICE)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%p is %s: give memory of %s", at,
+                         kinds[place.kind <= TUTTI_MEMORY_MANAGED ? place.kind : 0], device->name);
+    if (place.device != device->number)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "%p is memory of %s:%d, and the group uses %s on this rank", at,
+                         device->maker->name, place.device, device->name);
+    return TUTTI_OK;
+}
+
+tutti_status device_check_range(struct device *device, const void *at, uint64_t bytes)
+{
+    const tutti_status status = check_own_byte(device, at);
+
+    return status ? status : check_own_byte(device, (const char *)at + bytes - 1);
+}

@@ -72,6 +72,9 @@ const uint8_t *device_uuid_bytes(const struct device *device);
 tutti_status device_check_place(struct device *device, const tutti_tensor *tensor,
                                 const struct tensor_size *size, const char *what);
 
+/* Whether all of [at, at + bytes) is the device's own memory, neither managed nor another device's; bytes: not 0. */
+tutti_status device_check_range(struct device *device, const void *at, uint64_t bytes);
+
 /* Whether work may be put on the caller's stream: UNSUPPORTED while it is captured. */
 tutti_status device_check_stream(struct device *device, void *stream);
 /* The same for work that any thread may put there, and that may go into a graph: *ret_captured. UNSUPPORTED where the

@@ -37,15 +37,22 @@ struct tutti_memory {
     uint64_t region_bytes;
     unsigned char **peer_bases; /* [local_size] */
     uint64_t *peer_bytes;       /* [local_size]; behind peer_bases, in one piece */
+
+    /* of memory on a device, which has none of the above from `pages` on but `address` and `asked` */
+    struct device *device; /* NULL: host memory */
+    struct tutti_team_memory
+        *of_engine;    /* as the group's engine for devices knows it; NULL: it does not */
+    bool is_allocated; /* by the engine, or else by the device's driver; not the program's */
 };
 
 struct group_memories {
     uint32_t made;   /* how many this group has made, or tried to; the same on all members */
     uint32_t placed; /* those that this member has not freed */
     struct tutti_memory *all;
-    struct tutti_memory **placed_by_address;    /* [MAPPED_MEMORIES] those that local peers see */
-    struct tutti_memory *last;                  /* found */
-    uint64_t claimed;                           /* bit i: claim i is used */
+    struct tutti_memory *on_device;          /* those are not in `all`: provider/device_memory.c */
+    struct tutti_memory **placed_by_address; /* [MAPPED_MEMORIES] those that local peers see */
+    struct tutti_memory *last;               /* found */
+    uint64_t claimed;                        /* bit i: claim i is used */
     struct tutti_memory *claims[MAPPED_CLAIMS]; /* in which the message of a used claim is */
 };
 

@@ -30,6 +30,7 @@
 #include "lifecycle/lifecycle.h"
 #include "plugin/plugin.h"
 #include "progress/progress.h"
+#include "provider/device_memory.h"
 #include "provider/endpoints.h"
 #include "provider/native.h"
 #include "provider/routes.h"
@@ -62,6 +63,7 @@ void group_free(struct tutti_group *group)
     atomic_fetch_sub(&context->engine.oversubscribed, group->needs.oversubscribed);
     if (group->needs.no_engine_thread)
         engine_allow_thread(&context->engine);
+    device_memories_free(group);
     routes_stop(group);
     memories_free(group);
     if (group->ways.has_mapped)

@@ -205,8 +205,10 @@ static bool engine_fails(struct tutti_group *group, int64_t now_ns)
 {
     const struct announce *last = last_call(group);
     struct native *n = group->ways.device_native;
-    const tutti_status status = native_failed(n, n->ops->test(n->team, NULL), "go on");
 
+    if (n->lent)
+        return false;
+    const tutti_status status = native_failed(n, n->ops->test(n->team, NULL), "go on");
     if (!status || status == TUTTI_ERR_NOT_READY)
         return false;
     group->calls.trouble_ns = group->calls.trouble_ns ? group->calls.trouble_ns : now_ns;

@@ -127,7 +127,7 @@ tutti_status native_call_advance(struct tutti_group *group, struct call *call)
     struct native *n = native_of(group, call);
     tutti_status status = TUTTI_OK;
 
-    if (n->trouble)
+    if (n->trouble || n->lent)
         return TUTTI_ERR_NOT_READY;
     if (n->launched)
         return issue(group, n, call);

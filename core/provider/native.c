@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "plugin/plugin.h"
@@ -173,14 +174,21 @@ tutti_status native_form_test(struct tutti_group *group)
     return status ? status : form_test(group, group->ways.device_native);
 }
 
+void native_abort_failed(struct tutti_group *group, struct native *n)
+{
+    if (!n->team || n->aborted || (n->formed && !control_verdict_status(group->control)))
+        return;
+    n->aborted = true;
+    (void)n->ops->abort(n->team);
+}
+
 static void close_one(struct tutti_group *group, struct native *n)
 {
     if (!n)
         return;
     if (n->wait_fd >= 0)
         engine_unwatch(&group->context->engine, n->wait_fd);
-    if (n->team && !n->aborted && (!n->formed || control_verdict_status(group->control)))
-        (void)n->ops->abort(n->team);
+    native_abort_failed(group, n);
     if (n->team)
         n->ops->close(n->team);
     chain_free(&n->kept);
@@ -310,9 +318,48 @@ tutti_status native_test(struct tutti_group *group, struct native *n)
     return status;
 }
 
+tutti_status native_lend(struct tutti_group *group, struct native *n)
+{
+    struct progress_engine *engine = &group->context->engine;
+    const int64_t until_ns = clock_deadline_ms(group->timeout_ms);
+    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+
+    for (;;) {
+        engine_take(engine);
+        const bool is_free = !n->under_way && !n->lent;
+        n->lent |= is_free;
+        engine_release(engine);
+        if (is_free)
+            return TUTTI_OK;
+        if (clock_now_ns() > until_ns)
+            return error_set(TUTTI_ERR_TIMEOUT,
+                             "timed out after %lld ms waiting for %s, which begins an operation",
+                             (long long)group->timeout_ms, n->user.name);
+        engine_wait(engine, &never, clock_now_ns() + CLOCK_NS_PER_MS / 10);
+    }
+}
+
+void native_return(struct tutti_group *group, struct native *n)
+{
+    struct progress_engine *engine = &group->context->engine;
+
+    engine_take(engine);
+    n->lent = false;
+    if (n->owes_abort)
+        (void)n->ops->abort(n->team);
+    n->owes_abort = false;
+    engine_visit(engine);
+    engine_release(engine);
+}
+
 tutti_status native_withdraw(struct native *n, struct call *call)
 {
     n->aborted = true;
+    if (n->lent) { /* nothing is under way */
+        n->owes_abort = true;
+        native_forget(n);
+        return TUTTI_OK;
+    }
     const tutti_status status = n->ops->abort(n->team);
     const bool keeps = n->under_way && status == TUTTI_ERR_NOT_READY && call;
     native_forget(n);

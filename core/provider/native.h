@@ -36,6 +36,8 @@ struct native {
     bool laid_out;         /* the call's memory is as engines want it */
     uint32_t launched;     /* calls from the first in the queue whose work is on streams */
     bool formed, aborted;
+    bool lent;            /* a thread uses the team without the progress lock */
+    bool owes_abort;      /* … and the team is to be aborted when it returns */
     int64_t asked_ns;     /* when it began to; 0: not in this call */
     bool asks;            /* before each operation, whether the neighbours call the same */
     bool waits;           /* test has said NOT_READY, in the call that is under way */
@@ -100,6 +102,12 @@ void native_forget(struct native *n);
 /* Aborts the team, with `call`, which may be under way, or NULL. NOT_READY: the engine cannot withdraw it, so
  * its tensors may be written until the team is closed; what is the call's own is kept as long. */
 tutti_status native_withdraw(struct native *n, struct call *call);
+/* Lends the team to this thread, without the progress lock: no other function of it is called until native_return().
+ * TIMEOUT: an operation was under way so long. */
+tutti_status native_lend(struct tutti_group *group, struct native *n);
+void native_return(struct tutti_group *group, struct native *n);
+/* Aborts the team where the group has failed, and nobody else has. */
+void native_abort_failed(struct tutti_group *group, struct native *n);
 /* Whether it has to be asked again and again. */
 bool native_is_polled(const struct tutti_group *group);
 /* The neighbours in the ring of ranks, 0 and 1, which are asked first; both may be the same. */

@@ -61,6 +61,8 @@
     X("nccl", "NCCL_MAX_P2P_NCHANNELS", "<number>", ENV_COMPARED, NCCL_SEND_CHANNELS)              \
     X("nccl", "NCCL_ALLOC_P2P_NET_LL_BUFFERS", "<number>", ENV_COMPARED,                           \
       "NCCL: `1` lets gather, scatter and all_to_all use the protocol LL between hosts.")          \
+    X("nccl", "NCCL_LOCAL_REGISTER", "<number>", ENV_COMPARED,                                     \
+      "NCCL 2.19: `0` registers no memory. Calls of ranks that differ are undefined.")             \
     X("nccl", "NCCL_NET", "<words>", ENV_TO_MEET, NCCL_PATHS)                                      \
     X("nccl", "NCCL_NET_PLUGIN", "<words>", ENV_TO_MEET, NCCL_PATHS)                               \
     X("nccl", "NCCL_IB_DISABLE", "<number>", ENV_TO_MEET, NCCL_PATHS)                              \

@@ -11,8 +11,15 @@ enum {
     LOOK_NS = 1000000,
     ABORT_LOOKS = 5,
     LAST_LOOKS = 2000,
+    MEMORY_LOOKS = 3000,
     FINALIZE_LOOKS = 5000,
     CLOSE_LOOKS = 8000
+};
+
+/* What ncclMemAlloc() gave, and operations may use until the end. */
+struct left {
+    struct left *next;
+    void *memory;
 };
 
 /* Of its two holders, its user and the thread that ends it, the last one frees it. */
@@ -20,9 +27,12 @@ struct communicator {
     const struct nccl_library *nccl;
     ncclComm_t handle;
     bool is_aborted, is_captured;
-    bool has_ended; /* atomic */
-    int holders;    /* atomic */
+    bool has_ended;    /* atomic */
+    int holders;       /* atomic */
+    struct left *left; /* under the lock */
 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int threads;       /* that end communicators; atomic */
 static int graph_threads; /* of these, where graphs may be in the way; atomic */
@@ -98,6 +108,23 @@ static void count(bool is_captured, int change)
     __atomic_add_fetch(&threads, change, __ATOMIC_RELEASE);
 }
 
+/* Its memory is used by nothing any more. */
+static void tell_end(struct communicator *c)
+{
+    pthread_mutex_lock(&lock);
+    struct left *left = c->left;
+    c->left = NULL;
+    __atomic_store_n(&c->has_ended, true, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+    while (left) {
+        struct left *next = left->next;
+
+        (void)c->nccl->ncclMemFree(left->memory);
+        free(left);
+        left = next;
+    }
+}
+
 static void *end_it(void *user)
 {
     struct communicator *c = user;
@@ -107,7 +134,7 @@ static void *end_it(void *user)
         (void)c->nccl->ncclCommAbort(c->handle);
     else
         (void)c->nccl->ncclCommDestroy(c->handle);
-    __atomic_store_n(&c->has_ended, true, __ATOMIC_RELEASE);
+    tell_end(c);
     let_go(c);
     count(is_captured, -1);
     return NULL;
@@ -136,6 +163,18 @@ static bool start_end(struct communicator *c)
     return !error;
 }
 
+static bool has_ended(const struct communicator *c)
+{
+    return __atomic_load_n(&c->has_ended, __ATOMIC_ACQUIRE);
+}
+
+static bool await_end(const struct communicator *c, int looks)
+{
+    for (int i = 0; i < looks && !has_ended(c); i++)
+        look_later();
+    return has_ended(c);
+}
+
 bool communicator_begin_abort(struct communicator *c)
 {
     c->is_aborted = true;
@@ -146,9 +185,35 @@ bool communicator_abort(struct communicator *c)
 {
     if (!communicator_begin_abort(c))
         return false;
-    for (int i = 0; i < ABORT_LOOKS && !__atomic_load_n(&c->has_ended, __ATOMIC_ACQUIRE); i++)
-        look_later();
-    return __atomic_load_n(&c->has_ended, __ATOMIC_ACQUIRE);
+    return await_end(c, ABORT_LOOKS);
+}
+
+bool communicator_was_aborted(const struct communicator *c)
+{
+    return c->is_aborted;
+}
+
+bool communicator_await_end(const struct communicator *c)
+{
+    return await_end(c, MEMORY_LOOKS);
+}
+
+/* Without memory for the note it stays until the process ends. */
+void communicator_frees(struct communicator *c, void *memory)
+{
+    struct left *note = malloc(sizeof *note);
+
+    pthread_mutex_lock(&lock);
+    const bool is_late = has_ended(c);
+    if (note && !is_late) {
+        *note = (struct left){c->left, memory};
+        c->left = note;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!is_late)
+        return;
+    free(note);
+    (void)c->nccl->ncclMemFree(memory);
 }
 
 void communicator_close(struct communicator *c)

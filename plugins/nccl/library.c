@@ -65,6 +65,21 @@ static const char *find_functions(void *handle, struct nccl_library *library)
     return missing;
 }
 
+static void find_memory_functions(void *handle, struct nccl_library *library)
+{
+    bool has_all = true;
+    void *address;
+
+#define FIND(result, name, parameters)                                                             \
+    address = dlsym(handle, #name);                                                                \
+    memcpy(&library->name, &address, sizeof address);                                              \
+    has_all = has_all && address;
+    NCCL_MEMORY_FUNCTIONS(FIND)
+#undef FIND
+    if (!has_all)
+        library->ncclMemAlloc = NULL;
+}
+
 /* Since 2.9 a minor has two digits of the code. */
 static void split_version(struct nccl_library *library)
 {
@@ -88,6 +103,7 @@ static tutti_status open_once(const struct caller *c, struct nccl_library *libra
     if (status)
         return status;
     missing = find_functions(handle, library);
+    find_memory_functions(handle, library);
     if (!library->ncclGetVersion || library->ncclGetVersion(&library->code))
         library->code = 0;
     split_version(library);

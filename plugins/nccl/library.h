@@ -16,6 +16,7 @@ struct nccl_library {
     int code; /* as ncclGetVersion() says it: 22809 */
     unsigned major, minor, patch;
     NCCL_FUNCTIONS(NCCL_MEMBER)
+    NCCL_MEMORY_FUNCTIONS(NCCL_MEMBER) /* ncclMemAlloc is NULL where one of them is not there */
 };
 
 /* PLUGIN: there is none, it cannot be opened, or it is too old. */

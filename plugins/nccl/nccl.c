@@ -17,6 +17,7 @@
 #include "defaults.h"
 #include "failure.h"
 #include "lines.h"
+#include "memory.h"
 #include "operations.h"
 #include "settings.h"
 
@@ -412,13 +413,35 @@ static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t
     return channel_name(&team->caller, team->nccl, ret_name, capacity, ret_bytes);
 }
 
+static struct channel_home home_of(const tutti_team *team)
+{
+    return (struct channel_home){team->caller, team->nccl, team->device, team->accelerator};
+}
+
 static tutti_status team_channel_open(tutti_team *team,
                                       const tutti_message_channel_options *options,
                                       tutti_message_channel **ret_channel)
 {
-    const struct channel_home home = {team->caller, team->nccl, team->device, team->accelerator};
+    const struct channel_home home = home_of(team);
 
     return channel_open(&home, options, options->source == team->rank, ret_channel);
+}
+
+/* ---- memory ---- */
+
+static tutti_status team_memory_register(tutti_team *team, void *address, uint64_t bytes,
+                                         void **ret_address, tutti_team_memory **ret_memory)
+{
+    const struct channel_home home = home_of(team);
+
+    return memory_register(&home, team->communicator, address, bytes, ret_address, ret_memory);
+}
+
+static void team_memory_release(tutti_team *team, tutti_team_memory *memory)
+{
+    const struct channel_home home = home_of(team);
+
+    memory_release(&home, team->communicator, memory);
 }
 
 /* ---- the end ---- */
@@ -460,6 +483,8 @@ static const tutti_collectives_ops operations = {
     .channel_test = channel_test,
     .channel_abort = channel_abort,
     .channel_close = channel_close,
+    .memory_register = team_memory_register,
+    .memory_release = team_memory_release,
 };
 
 static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),

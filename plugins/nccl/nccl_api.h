@@ -136,10 +136,16 @@ struct nccl_config {
     X(ncclResult_t, ncclGroupStart, (void))                                                        \
     X(ncclResult_t, ncclGroupEnd, (void))
 
-/* Since 2.19 the first two, since 2.27 the others. */
-#define NCCL_NEW_FUNCTIONS(X)                                                                      \
+/* Since 2.19; a library may lack them. */
+#define NCCL_MEMORY_FUNCTIONS(X)                                                                   \
     X(ncclResult_t, ncclMemAlloc, (void **memory, size_t bytes))                                   \
     X(ncclResult_t, ncclMemFree, (void *memory))                                                   \
+    X(ncclResult_t, ncclCommRegister,                                                              \
+      (const ncclComm_t comm, void *memory, size_t bytes, void **handle))                          \
+    X(ncclResult_t, ncclCommDeregister, (const ncclComm_t comm, void *handle))
+
+/* Since 2.27. */
+#define NCCL_NEW_FUNCTIONS(X)                                                                      \
     X(ncclResult_t, ncclCommWindowRegister,                                                        \
       (ncclComm_t comm, void *memory, size_t bytes, ncclWindow_t *window, int flags))              \
     X(ncclResult_t, ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window))

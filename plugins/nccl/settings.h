@@ -4,7 +4,7 @@
 
 #include "../ucx/caller.h"
 
-enum { SETTINGS_MAX = 23, SETTING_BYTES = 96 };
+enum { SETTINGS_MAX = 24, SETTING_BYTES = 96 };
 
 /* What a member has in each; "": it is not set. A longer value is cut. */
 struct settings {

@@ -65,6 +65,7 @@ static void read_settings(void)
         .version = (int)number("STANDIN_NCCL_VERSION", 22809),
         .join_ms = number("STANDIN_NCCL_JOIN_MS", 1),
         .first_ms = number("STANDIN_NCCL_FIRST_MS", 1),
+        .register_ms = number("STANDIN_NCCL_REGISTER_MS", 0),
         .host = this_host(),
     };
     settings.shares_devices =
@@ -78,6 +79,8 @@ static void read_settings(void)
     settings.hangs_at = number("STANDIN_NCCL_HANGS_AT", 0);
     settings.result = (ncclResult_t)number("STANDIN_NCCL_RESULT", ncclUnhandledCudaError);
     settings.abort_ms = number("STANDIN_NCCL_ABORT_MS", 0);
+    settings.allocate_at = number("STANDIN_NCCL_ALLOCATE_AT", 0);
+    settings.register_at = number("STANDIN_NCCL_REGISTER_AT", 0);
 }
 
 const struct settings *nccl_settings(void)
@@ -243,24 +246,4 @@ EXPORT const char *ncclGetLastError(ncclComm_t comm)
     memcpy(copy, last_error, sizeof copy);
     pthread_mutex_unlock(&words_lock);
     return copy;
-}
-
-EXPORT ncclResult_t ncclMemAlloc(void **ret_memory, size_t bytes)
-{
-    const struct cuda *cu = nccl_cuda();
-    CUdeviceptr memory;
-
-    if (!cu || cu->cuMemAlloc_v2(&memory, bytes))
-        return ncclUnhandledCudaError;
-    *ret_memory = (void *)(uintptr_t)memory;
-    return ncclSuccess;
-}
-
-EXPORT ncclResult_t ncclMemFree(void *memory)
-{
-    const struct cuda *cu = nccl_cuda();
-
-    if (!cu || (memory && cu->cuMemFree_v2((CUdeviceptr)(uintptr_t)memory)))
-        return ncclUnhandledCudaError;
-    return ncclSuccess;
 }

@@ -12,7 +12,9 @@
  * result, or, where a frame is longer than what it expects, has an asynchronous error.
  *
  * What a caller must not do and NCCL cannot tell from luck ends the process: a message on stderr, then
- * abort(). That is the use of a communicator which was destroyed or aborted.
+ * abort(). That is the use of a communicator which was destroyed or aborted, or while another thread registers memory
+ * with it; the end of one, but by ncclCommAbort(), that has registered memory; and memory that is freed while it is
+ * registered.
  *
  * Variables, read at the first call:
  *
@@ -24,6 +26,7 @@
  *  STANDIN_NCCL_VERSION=n       what ncclGetVersion() says (22809)
  *  STANDIN_NCCL_JOIN_MS=n       how long a member takes before it joins a communicator (1)
  *  STANDIN_NCCL_FIRST_MS=n      so long the first call of a non-blocking communicator is in progress (1)
+ *  STANDIN_NCCL_REGISTER_MS=n   ncclCommRegister() and ncclCommDeregister() take so long (0)
  *
  * Faults:
  *
@@ -35,6 +38,8 @@
  *  STANDIN_NCCL_HANGS_AT=n      the same without an error
  *  STANDIN_NCCL_RESULT=n        (1)
  *  STANDIN_NCCL_ABORT_MS=n      ncclCommAbort() takes so long; -1: it never returns
+ *  STANDIN_NCCL_ALLOCATE_AT=n   the n-th ncclMemAlloc() of the process fails with STANDIN_NCCL_RESULT
+ *  STANDIN_NCCL_REGISTER_AT=n   the same of ncclCommRegister()
  *  STANDIN_NCCL_FAULT_RANK=r    faults are for the process alone whose TUTTI_RANK (or RANK) is r
  */
 #ifndef STANDIN_NCCL_H
@@ -52,7 +57,15 @@
 /* Of this stand-in alone: how many operations the process has put on streams. */
 EXPORT int standin_nccl_launches(void);
 #define DECLARE(result, name, arguments) EXPORT result name arguments;
+/* … how many pieces of ncclMemAlloc() and of ncclCommRegister() it has, and how many tasks of it lay in registered memory
+ * of their communicator. */
+EXPORT int standin_nccl_allocated(void);
+EXPORT int standin_nccl_registered(void);
+EXPORT int standin_nccl_registered_tasks(void);
 NCCL_FUNCTIONS(DECLARE)
+#ifndef STANDIN_NCCL_OLD
+NCCL_MEMORY_FUNCTIONS(DECLARE)
+#endif
 NCCL_NEW_FUNCTIONS(DECLARE)
 #undef DECLARE
 
@@ -62,8 +75,8 @@ enum { MEMBERS_MAX = 16, RING_BYTES = 64 << 10, OPS_MAX = 32 };
 
 struct settings {
     int version;
-    long join_ms, first_ms, abort_ms;
-    long join, join_at, fails_at, async_at, hangs_at; /* 0: not at all */
+    long join_ms, first_ms, abort_ms, register_ms;
+    long join, join_at, fails_at, async_at, hangs_at, allocate_at, register_at; /* 0: not at all */
     ncclResult_t result;
     uint64_t host;
     bool shares_devices;
@@ -173,6 +186,8 @@ struct ncclComm {
     bool was_used; /* its first call is made */
     bool finalized;
     struct scaled scaled[OPS_MAX];
+    atomic_bool registers;              /* a thread registers memory, or ends that */
+    struct registration *registrations; /* nccl_memory.c */
 
     pthread_mutex_t lock; /* what follows */
     pthread_cond_t changed;
@@ -216,6 +231,17 @@ CUresult nccl_run_launch(const void *arguments);
 /* Which sides a task has on this member, and how long they are. */
 size_t nccl_in_bytes(const struct ncclComm *comm, const struct task *task);
 size_t nccl_out_bytes(const struct ncclComm *comm, const struct task *task);
+
+/* ---- nccl_memory.c -------------------------------------------------------------------------- */
+
+/* A call that uses the communicator: ends the process where another thread registers memory with it. */
+void nccl_check_registering(const char *call, const struct ncclComm *comm);
+/* It ends in order: ends the process where it has registered memory. */
+void nccl_check_registered(const char *call, const struct ncclComm *comm);
+/* It is aborted: what it has is forgotten. */
+void nccl_forget_memory(struct ncclComm *comm);
+/* Counts a task that lies in registered memory. */
+void nccl_note_memory(const struct ncclComm *comm, const struct task *task);
 
 /* ---- nccl_reduce.c -------------------------------------------------------------------------- */
 

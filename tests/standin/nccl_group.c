@@ -376,8 +376,10 @@ static ncclResult_t enqueue(const char *name, struct call call)
     if (result && !group.result)
         group.result = result;
     /* Nothing is done for a collective of no elements, not even waited for the others. */
-    if (!result && (call.task.count || call.task.kind >= SEND))
+    if (!result && (call.task.count || call.task.kind >= SEND)) {
+        nccl_note_memory(call.comm, &call.task);
         add(&call);
+    }
     const ncclResult_t end = ncclGroupEnd();
     return result ? result : end;
 }

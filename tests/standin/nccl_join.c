@@ -255,6 +255,7 @@ ncclResult_t nccl_ready(const char *call, struct ncclComm *comm)
         return nccl_warn(ncclInvalidArgument, "%s : comm argument is NULL", call);
     if (!comm->alive)
         nccl_die(call, "communicator %p was destroyed or aborted", (void *)comm);
+    nccl_check_registering(call, comm);
     if (atomic_load(&comm->result) == ncclInProgress)
         return nccl_warn(ncclInvalidArgument,
                          "Attempt to use communicator before the previous operation returned "
@@ -367,6 +368,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
     if (!result)
         result = check_mode(__func__);
+    if (!result)
+        nccl_check_registered(__func__, comm);
     if (!result && comm->finalized)
         result = nccl_warn(ncclInvalidArgument, "communicator has already been finalized");
     return result ? result : nccl_run(comm, finalize);
@@ -393,6 +396,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
     result = nccl_ready(__func__, comm);
     if (result)
         return result;
+    nccl_check_registered(__func__, comm);
     end_thread(comm);
     if (!comm->finalized)
         finalize(comm);
@@ -408,6 +412,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
         return ncclSuccess;
     if (!comm->alive)
         nccl_die(__func__, "communicator %p was destroyed or aborted", (void *)comm);
+    nccl_check_registering(__func__, comm);
     while (abort_ms < 0)
         pause();
     nccl_sleep_us(abort_ms * 1000);
@@ -418,6 +423,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
         pthread_cond_wait(&comm->changed, &comm->lock);
     pthread_mutex_unlock(&comm->lock);
     end_thread(comm);
+    nccl_forget_memory(comm);
     let_go(comm);
     return ncclSuccess;
 }

@@ -62,6 +62,7 @@ static void load(void)
     }
 #define LOAD(result, name, arguments) *(void **)&nccl.name = dlsym(library, #name);
     NCCL_FUNCTIONS(LOAD)
+    NCCL_MEMORY_FUNCTIONS(LOAD)
     NCCL_NEW_FUNCTIONS(LOAD)
 #undef LOAD
 }

@@ -15,7 +15,8 @@ enum { RANKS_MAX = 8 };
 struct nccl {
 #define MEMBER(result, name, arguments) result(*name) arguments;
     NCCL_FUNCTIONS(MEMBER)
-    NCCL_NEW_FUNCTIONS(MEMBER) /* NULL: an older library */
+    NCCL_MEMORY_FUNCTIONS(MEMBER) /* NULL: an older library */
+    NCCL_NEW_FUNCTIONS(MEMBER)    /* NULL: an older library */
 #undef MEMBER
 };
 extern struct nccl nccl;

@@ -462,6 +462,35 @@ static void memory_can_be_registered(void)
     ranks_run(2, run_memory);
 }
 
+/* The second round is that in which a window would have left its mode. */
+static void run_twice_registered(void)
+{
+    void *memory = NULL, *handle = NULL;
+
+    if (!nccl.ncclMemAlloc || !nccl.ncclCommRegister)
+        return;
+    for (int round = 0; round < 2; round++) {
+        ranks_join(false);
+        GIVES(ranks_result(comm, 20000), ncclSuccess);
+        FINE(nccl.ncclMemAlloc(&memory, 1 << 21));
+        FINE(nccl.ncclCommRegister(comm, memory, 1 << 21, &handle));
+        (void)nccl.ncclAllReduce(memory, memory, 1 << 19, ncclFloat32, ncclSum, comm, stream());
+        GIVES(ranks_result(comm, 20000), ncclSuccess);
+        OK(cu.cuCtxSynchronize());
+        FINE(nccl.ncclCommDeregister(comm, handle));
+        FINE(nccl.ncclMemFree(memory));
+        (void)nccl.ncclCommFinalize(comm);
+        GIVES(ranks_result(comm, 20000), ncclSuccess);
+        FINE(nccl.ncclCommDestroy(comm));
+        ranks_renew_id();
+    }
+}
+
+static void memory_is_registered_with_non_blocking_communicators(void)
+{
+    ranks_run(2, run_twice_registered);
+}
+
 #define CASE(name) DRIVER_CASE(name, true, 0, NULL)
 
 int main(int argc, char **argv)
@@ -487,6 +516,7 @@ int main(int argc, char **argv)
         CASE(other_operations_wait_without_a_word),
         CASE(pageable_memory_is_taken_and_faults),
         CASE(memory_can_be_registered),
+        CASE(memory_is_registered_with_non_blocking_communicators),
     };
 
     if (!ranks_have_library()) {

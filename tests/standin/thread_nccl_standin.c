@@ -4,6 +4,7 @@
  */
 #include "nccl_ranks.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,47 @@ static void uses_an_aborted_communicator(void)
     sum();
 }
 
+static void *register_memory(void)
+{
+    void *handle = NULL;
+
+    ranks_alone();
+    make();
+    FINE(nccl.ncclCommRegister(comm, memory, 16 * sizeof *memory, &handle));
+    return handle;
+}
+
+static void ends_a_communicator_that_has_registered_memory(void)
+{
+    register_memory();
+    nccl.ncclCommFinalize(comm);
+}
+
+static void frees_registered_memory(void)
+{
+    void *handle = register_memory();
+
+    OK(cu.cuMemFree_v2((CUdeviceptr)(uintptr_t)memory));
+    nccl.ncclCommDeregister(comm, handle);
+}
+
+static void *deregister(void *handle)
+{
+    nccl.ncclCommDeregister(comm, handle);
+    return NULL;
+}
+
+static void uses_a_communicator_while_a_thread_deregisters(void)
+{
+    pthread_t thread;
+
+    putenv("STANDIN_NCCL_REGISTER_MS=2000");
+    void *handle = register_memory();
+    CHECK(!pthread_create(&thread, NULL, deregister, handle));
+    usleep(500000);
+    sum();
+}
+
 #define FAULT(name) DRIVER_CASE(name, true, 0, NULL)
 #define ENDS(name, says) DRIVER_CASE(name, true, SIGABRT, says)
 
@@ -253,6 +295,9 @@ int main(int argc, char **argv)
         FAULT(a_window_leaves_the_mode_in_its_thread),
         FAULT(warnings_are_in_a_file),
         ENDS(uses_an_aborted_communicator, "ncclAllReduce: communicator"),
+        ENDS(ends_a_communicator_that_has_registered_memory, "has registered memory at"),
+        ENDS(frees_registered_memory, "was freed while it was registered"),
+        ENDS(uses_a_communicator_while_a_thread_deregisters, "another thread registers memory"),
     };
 
     return driver_run(cases, sizeof cases / sizeof *cases, argc, argv);

@@ -130,6 +130,8 @@ static void check_memory(void)
 
     bad(tutti_memory_allocate, "the group", NULL, 1, &memory);
     bad(tutti_memory_allocate, "bytes is 0", world, 0, &memory);
+    bad(tutti_memory_allocate_on, "bytes is 0", world, (tutti_device){TUTTI_DEVICE_CPU, 0}, 0,
+        &memory);
     bad(tutti_memory_register, "address is NULL", world, NULL, 1, &memory);
 }
 

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory of devices. Each member gets its own (provider/device_memory.c), then all learn of all whether they
+ * have, so it is there on all members or on none. An engine may want that in one call either all members' tensors lie
+ * in such memory or none of them.
+ *
+ * To end a registration, no operation of the engine may use it: the engine may wait in the driver for what is on
+ * streams, and an abort, which lets these go on, would have to wait for it. So freeing is refused while calls of the
+ * group are on streams, and once some are in graphs, whose launches nobody tells.
+ */
+#include "collective/memory.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "device/device.h"
+#include "group/groups.h"
+#include "progress/progress.h"
+#include "provider/device_memory.h"
+#include "provider/native.h"
+
+/* Without an engine for devices such memory is refused with that of other drivers, unless there is nobody else. */
+bool memory_is_on_device(const struct tutti_group *group, const void *address, uint64_t bytes)
+{
+    return (group->ways.device_native || group->size == 1) && device_knowing(address, bytes);
+}
+
+/* ---- a member's own part ---- */
+
+static tutti_status find_device(struct tutti_group *group, const tutti_device *where,
+                                struct device **ret_device)
+{
+    if (where && device_type_of(where->type) != where->type)
+        return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                         "memory of device type %d cannot be allocated: use 1, host memory, or 2, "
+                         "memory of a GPU",
+                         where->type);
+    tutti_status status = where ? device_look_for(where->type, where->id) : TUTTI_OK;
+    if (!status)
+        status = group_open_device(group, where ? where->type : TUTTI_DEVICE_CUDA,
+                                   group->origin.local_rank, ret_device);
+    if (status || !where || device_number(*ret_device) == where->id)
+        return status;
+    return error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                     "device %d of type %d is not that of group %s on this rank, which is %s: say "
+                     "which one by TUTTI_DEVICE, or by device in tutti_init_options",
+                     where->id, where->type, group->name, device_name(*ret_device));
+}
+
+static bool overlap(const struct tutti_memory *a, const struct tutti_memory *b)
+{
+    const struct device_span x = device_span_of(a->address, a->asked),
+                             y = device_span_of(b->address, b->asked);
+
+    return x.begin < y.end && y.begin < x.end;
+}
+
+static const struct tutti_memory *find_overlap(const struct tutti_group *group,
+                                               const struct tutti_memory *memory)
+{
+    const struct tutti_memory *other = group->memories.on_device;
+
+    while (other && (other == memory || !overlap(other, memory)))
+        other = other->next;
+    return other;
+}
+
+static tutti_status check_new(struct tutti_group *group, const struct tutti_memory *memory)
+{
+    tutti_status status = device_check_range(memory->device, memory->address, memory->asked);
+
+    engine_take(&group->context->engine);
+    const struct tutti_memory *other = find_overlap(group, memory);
+    if (!status && other)
+        status =
+            error_set(TUTTI_ERR_INVALID_ARGUMENT,
+                      "%llu bytes at %p overlap memory of group %s that is registered already: "
+                      "%llu bytes at %p",
+                      (unsigned long long)memory->asked, memory->address, group->name,
+                      (unsigned long long)other->asked, other->address);
+    engine_release(&group->context->engine);
+    return status;
+}
+
+static tutti_status begin(struct tutti_group *group, const tutti_device *where,
+                          struct tutti_memory *memory)
+{
+    struct progress_engine *engine = &group->context->engine;
+
+    engine_take(engine);
+    memory->number = ++group->memories.made;
+    engine_release(engine);
+    tutti_status status = find_device(group, where, &memory->device);
+    if (!status && memory->address)
+        status = check_new(group, memory);
+    return status ? status : device_memory_make(memory);
+}
+
+/* ---- freeing ---- */
+
+/* A group that has registered memory which this one has allocated; NULL: none has. */
+static const struct tutti_group *find_user(const struct tutti_memory *memory)
+{
+    const struct tutti_group *group = groups_first(memory->group->context);
+
+    while (group && (group == memory->group || !find_overlap(group, memory)))
+        group = groups_next(group);
+    return group;
+}
+
+/* While no operation begins. */
+static bool has_operations(struct tutti_group *group)
+{
+    (void)issued_move(group);
+    return group->calls.issued || group->ways.device_native->launched;
+}
+
+static tutti_status check_idle(struct tutti_group *group, const struct tutti_memory *memory)
+{
+    const struct tutti_group *user = find_user(memory);
+
+    if (user && memory->is_allocated)
+        return error_set(TUTTI_ERR_BUSY,
+                         "the memory is registered with group %s, too: free that first",
+                         user->name);
+    if (!memory->of_engine || control_verdict_status(group->control))
+        return TUTTI_OK;
+    if (group->calls.has_captured)
+        return error_set(TUTTI_ERR_BUSY,
+                         "calls of group %s were captured into graphs, which may use the memory: "
+                         "tutti_group_destroy() frees it",
+                         group->name);
+    if (has_operations(group))
+        return error_set(TUTTI_ERR_BUSY,
+                         "calls of group %s on its device are not complete: wait for their works, "
+                         "and synchronize with their streams",
+                         group->name);
+    return TUTTI_OK;
+}
+
+/* Nothing was done unless it is OK. */
+static tutti_status end(struct tutti_memory *memory)
+{
+    struct tutti_group *group = memory->group;
+    struct native *n = memory->of_engine ? group->ways.device_native : NULL;
+    tutti_status status = n ? native_lend(group, n) : TUTTI_OK;
+
+    if (status)
+        return status;
+    engine_take(&group->context->engine);
+    status = check_idle(group, memory);
+    engine_release(&group->context->engine);
+    if (!status)
+        device_memory_end(memory);
+    if (n)
+        native_return(group, n);
+    return status;
+}
+
+static void put_in(struct tutti_group *group, struct tutti_memory *memory)
+{
+    engine_take(&group->context->engine);
+    memory->next = group->memories.on_device;
+    group->memories.on_device = memory;
+    engine_release(&group->context->engine);
+}
+
+static void take_out(struct tutti_group *group, const struct tutti_memory *memory)
+{
+    struct tutti_memory **link = &group->memories.on_device;
+
+    engine_take(&group->context->engine);
+    while (*link != memory)
+        link = &(*link)->next;
+    *link = memory->next;
+    engine_release(&group->context->engine);
+}
+
+tutti_status memory_free_on_device(struct tutti_memory *memory)
+{
+    const tutti_status status = end(memory);
+
+    if (status)
+        return status;
+    take_out(memory->group, memory);
+    free(memory);
+    return TUTTI_OK;
+}
+
+/* ---- making ---- */
+
+/* Other members have none. What cannot be given back now ends with the group. Returns `status`, with its message. */
+static tutti_status undo(struct tutti_group *group, struct tutti_memory *memory,
+                         tutti_status status)
+{
+    struct kept_error cause;
+
+    error_init(&cause);
+    error_keep(&cause);
+    if (end(memory))
+        put_in(group, memory);
+    else
+        free(memory);
+    error_give(status, &cause);
+    error_forget(&cause);
+    return status;
+}
+
+tutti_status memory_make_on_device(const char *function, struct tutti_group *group,
+                                   const tutti_device *where, void *address, uint64_t bytes,
+                                   struct tutti_memory *memory)
+{
+    AUTOFREE struct piece *pieces = calloc((size_t)group->size, sizeof *pieces);
+
+    memory->address = address;
+    memory->asked = bytes;
+    const tutti_status own = begin(group, where, memory);
+    const struct piece piece = {
+        .status = (uint64_t)own,
+        .kind = memory->of_engine ? MEMORY_KNOWN_TO_ENGINE : MEMORY_OF_DEVICE,
+        .number = memory->number,
+        .bytes = bytes,
+    };
+    const tutti_status status = memory_compare(function, group, &piece, pieces);
+
+    if (status && !own)
+        return undo(group, memory, status);
+    if (status)
+        free(memory);
+    else
+        put_in(group, memory);
+    return status;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of GPUs that is registered with NCCL, on the stand-ins of both libraries. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "harness/launch.h"
+
+TestSuite(nccl_memory, .timeout = 120);
+
+#define GPUS "TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "STANDIN_CUDA_DEVICES=8"
+#define LIBRARIES GPUS, "TUTTI_NCCL=" TUTTI_STANDIN_NCCL
+#define OVER_NCCL "TUTTI_BACKEND=cpu:auto,cuda:nccl"
+
+static struct ranks *start(const char *name, int size, const char *const *env)
+{
+    struct ranks *ranks = ranks_start(&(struct ranks_options){
+        .program = "rank_nccl_memory", .case_name = name, .size = size, .env = env});
+
+    cr_assert_not_null(ranks);
+    return ranks;
+}
+
+static void expect_passed(struct ranks *ranks, int size, int dead)
+{
+    cr_expect(ranks_wait(ranks) || dead >= 0);
+    for (int r = 0; r < size; r++)
+        cr_expect(r == dead || ranks_result(ranks, r)->passed, "%d: %s%s", r,
+                  ranks_result(ranks, r)->out, ranks_result(ranks, r)->err);
+    ranks_free(ranks);
+}
+
+/* A variable is NULL, or NAME=VALUE. */
+static void run(const char *name, int size, const char *variable, const char *more)
+{
+    const char *const env[] = {LIBRARIES, OVER_NCCL, variable ? variable : more,
+                               variable ? more : NULL, NULL};
+
+    expect_passed(start(name, size, env), size, -1);
+}
+
+#define CASE(name, size)                                                                           \
+    Test(nccl_memory, name)                                                                        \
+    {                                                                                              \
+        run(#name, size, NULL, NULL);                                                              \
+    }
+#define CASE_WITH(name, size, variable)                                                            \
+    Test(nccl_memory, name)                                                                        \
+    {                                                                                              \
+        run(#name, size, variable, NULL);                                                          \
+    }
+
+CASE(calls_lie_in_memory_that_nccl_allocates, 3)
+CASE(memory_of_the_program_is_registered_where_it_lies, 2)
+CASE(members_may_register_different_sizes_again_and_again, 3)
+CASE(host_memory_is_registered_beside_that_of_gpus, 2)
+CASE(memory_is_busy_while_a_call_over_nccl_is_on_its_stream, 2)
+CASE(what_is_registered_with_nccl_ends_with_the_group, 3)
+CASE(memory_may_be_registered_with_two_groups_over_nccl, 4)
+CASE(memory_that_nccl_cannot_register_is_refused_in_words, 2)
+CASE(a_member_that_cannot_register_is_named_by_all, 3)
+CASE(host_memory_on_one_member_and_a_gpu_on_another_is_a_mismatch, 3)
+CASE(a_child_of_fork_cannot_use_registered_memory_of_gpus, 2)
+CASE(captured_calls_keep_registered_memory_until_the_group_ends, 2)
+CASE_WITH(a_group_of_one_has_memory_on_its_gpu, 1, NULL)
+CASE_WITH(calls_over_nccl_wait_while_another_thread_frees_memory, 3, "STANDIN_NCCL_REGISTER_MS=100")
+
+/* ---- without NCCL's functions ---- */
+
+static void expect_ordinary(const char *const *env, const char *words)
+{
+    struct ranks *ranks = start("without_functions_of_nccl_memory_is_ordinary", 2, env);
+
+    cr_expect(ranks_wait(ranks));
+    for (int r = 0; r < 2; r++) {
+        const char *said = ranks_result(ranks, r)->err;
+
+        cr_expect(strstr(said, "are allocated by its driver, and not registered: "), "%s", said);
+        cr_expect(strstr(said, words), "%s", said);
+    }
+    expect_passed(ranks, 2, -1);
+}
+
+Test(nccl_memory, without_functions_of_nccl_memory_is_ordinary)
+{
+    const char *const env[] = {GPUS,
+                               OVER_NCCL,
+                               "TUTTI_NCCL=" TUTTI_STANDIN_NCCL_OLD,
+                               "STANDIN_NCCL_VERSION=21805",
+                               "TUTTI_DEBUG=INFO",
+                               NULL};
+
+    expect_ordinary(env, "NCCL 2.18.5, has no functions that register memory");
+}
+
+Test(nccl_memory, without_nccl_memory_of_gpus_is_ordinary)
+{
+    const char *const env[] = {LIBRARIES, "TUTTI_BACKEND=shm", "TUTTI_TEST_SHM=1",
+                               "TUTTI_DEBUG=INFO", NULL};
+
+    expect_ordinary(env, "no engine of group world moves tensors on devices");
+}
+
+/* ---- failures, on rank 1 ---- */
+
+static void run_failing(const char *fault)
+{
+    run("a_failure_of_nccl_to_register_is_told_to_all", 3, fault, "STANDIN_NCCL_FAULT_RANK=1");
+}
+
+Test(nccl_memory, a_failure_of_nccl_to_register_is_told_to_all)
+{
+    run_failing("STANDIN_NCCL_REGISTER_AT=1");
+}
+
+Test(nccl_memory, a_failure_of_nccl_to_allocate_is_told_to_all)
+{
+    run_failing("STANDIN_NCCL_ALLOCATE_AT=1");
+}
+
+CASE(a_gpu_that_has_no_memory_is_told_to_all, 3)
+
+Test(nccl_memory, registered_memory_is_freed_after_a_rank_is_killed)
+{
+    const char *const env[] = {LIBRARIES, OVER_NCCL, "STANDIN_NCCL_ABORT_MS=300", NULL};
+
+    expect_passed(start("registered_memory_is_freed_after_a_rank_is_killed", 3, env), 3, 1);
+}
+
+Test(nccl_memory, an_abort_frees_registered_memory)
+{
+    run("an_abort_frees_registered_memory", 3, "STANDIN_NCCL_HANGS_AT=1",
+        "STANDIN_NCCL_ABORT_MS=300");
+}
