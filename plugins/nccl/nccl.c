@@ -412,13 +412,32 @@ static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t
     return channel_name(&team->caller, team->nccl, ret_name, capacity, ret_bytes);
 }
 
+static struct channel_home home_of(const tutti_team *team)
+{
+    return (struct channel_home){team->caller, team->nccl, team->device, team->accelerator};
+}
+
 static tutti_status team_channel_open(tutti_team *team,
                                       const tutti_message_channel_options *options,
                                       tutti_message_channel **ret_channel)
 {
-    const struct channel_home home = {team->caller, team->nccl, team->device, team->accelerator};
+    const struct channel_home home = home_of(team);
 
     return channel_open(&home, options, options->source == team->rank, ret_channel);
+}
+
+static tutti_status team_launch_begin(tutti_team *team)
+{
+    const struct channel_home home = home_of(team);
+
+    return channels_begin(&home);
+}
+
+static tutti_status team_launch_end(tutti_team *team)
+{
+    const struct channel_home home = home_of(team);
+
+    return channels_end(&home);
 }
 
 /* ---- the end ---- */
@@ -460,6 +479,8 @@ static const tutti_collectives_ops operations = {
     .channel_test = channel_test,
     .channel_abort = channel_abort,
     .channel_close = channel_close,
+    .launch_begin = team_launch_begin,
+    .launch_end = team_launch_end,
 };
 
 static const tutti_provider collectives = {.struct_size = sizeof(tutti_provider),
