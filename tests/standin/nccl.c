@@ -65,6 +65,7 @@ static void read_settings(void)
         .version = (int)number("STANDIN_NCCL_VERSION", 22809),
         .join_ms = number("STANDIN_NCCL_JOIN_MS", 1),
         .first_ms = number("STANDIN_NCCL_FIRST_MS", 1),
+        .later_ms = number("STANDIN_NCCL_LATER_MS", 0),
         .host = this_host(),
     };
     settings.shares_devices =
