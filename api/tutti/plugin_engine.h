@@ -243,8 +243,8 @@ typedef struct tutti_collectives_ops {
     uint32_t reserved; /* 0 */
 
     /* since minor 9; optional, for messages between devices: all of these, or none */
-    /** 1: channels of the team carry messages of so many bytes, as far as this member is concerned. Any thread may call
-     * it at any time. */
+    /** 1: channels of the team carry messages of so many bytes, and longer ones, as far as this member is concerned.
+     * `team` NULL: of a team that this process would open, for tutti_explain(). Any thread may call it at any time. */
     int32_t (*carries)(tutti_team *team, uint64_t bytes);
     /** On the source, before it opens a channel: what both ends need to know, at most TUTTI_CHANNEL_NAME_MAX bytes.
      * The core takes it to the destination. */

@@ -19,7 +19,7 @@ struct channel_home {
     tutti_accelerator *accelerator;
 };
 
-/* Whether this process may have some. The library is open. */
+/* Whether this process may have some. Before the library is open, as far as the environment tells. */
 bool channels_are_possible(void);
 /* As the functions of tutti_collectives_ops. */
 bool channel_carries(uint64_t bytes);

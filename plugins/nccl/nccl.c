@@ -403,7 +403,7 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
 
 static int32_t team_carries(tutti_team *team, uint64_t bytes)
 {
-    return team->has_channels && channel_carries(bytes);
+    return (team ? team->has_channels : channels_are_possible()) && channel_carries(bytes);
 }
 
 static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t capacity,
