@@ -246,8 +246,8 @@ typedef struct tutti_collectives_ops {
     uint32_t reserved; /* 0 */
 
     /* since minor 9; optional, for messages between devices: all of these, or none */
-    /** 1: channels of the team carry messages of so many bytes, as far as this member is concerned. Any thread may call
-     * it at any time. */
+    /** 1: channels of the team carry messages of so many bytes, and longer ones, as far as this member is concerned.
+     * `team` NULL: of a team that this process would open, for tutti_explain(). Any thread may call it at any time. */
     int32_t (*carries)(tutti_team *team, uint64_t bytes);
     /** On the source, before it opens a channel: what both ends need to know, at most TUTTI_CHANNEL_NAME_MAX bytes.
      * The core takes it to the destination. */
@@ -256,17 +256,25 @@ typedef struct tutti_collectives_ops {
     /** Begins to open this member's end. Does not wait for the other one; channel_test tells. */
     tutti_status (*channel_open)(tutti_team *team, const tutti_message_channel_options *options,
                                  tutti_message_channel **ret_channel);
-    /** Puts the next message on the stream: the bytes at `memory` leave, or come there. TUTTI_OK: it is there.
-     * TUTTI_ERR_NOT_READY: channel_test tells, and the core starts no other message before it was TUTTI_OK. */
+    /** Between launch_begin and launch_end: the channel's next message, whose bytes at `memory` leave, or come there,
+     * in the order of the stream. A channel has one stream. The messages of a launch may be one operation there. */
     tutti_status (*channel_move)(tutti_message_channel *channel, void *memory, uint64_t bytes,
                                  void *stream);
-    /** TUTTI_OK: it is open, and the last message is on its stream. TUTTI_ERR_NOT_READY: not yet. Else what has failed,
-     * also of messages that are on streams. */
+    /** TUTTI_OK: it is open, and all its messages are on its stream. TUTTI_ERR_NOT_READY: not yet. Else what has
+     * failed, also of messages that are on streams. */
     tutti_status (*channel_test)(tutti_message_channel *channel);
     /** As abort, for the channel: its streams go on. */
     tutti_status (*channel_abort)(tutti_message_channel *channel);
     /** Frees this member's end, without waiting for the other one. */
     void (*channel_close)(tutti_message_channel *channel);
+    /** Begins a launch of messages. Until launch_end the core calls channel_move alone, for channels of this team that
+     * are open and have all earlier messages on their streams. */
+    tutti_status (*launch_begin)(tutti_team *team);
+    /** Puts the messages of the launch on their streams; called also if one of them was refused. TUTTI_OK: they are
+     * there. TUTTI_ERR_NOT_READY: channel_test of each channel tells. Other members may launch the same messages
+     * together or apart, so those of different channels must not wait for each other. The first launch of a channel
+     * has messages of this channel alone, and may wait for its other end. */
+    tutti_status (*launch_end)(tutti_team *team);
 
     /* since minor 9; optional, for memory of the device that the engine is to know beforehand: both, or none. The core
      * calls them without its progress lock, and no other function of the team meanwhile; channels go on. */

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "collective/batch.h"
+#include "progress/moved.h"
 #include "progress/progress.h"
 #include "reduce/op.h"
 
@@ -264,7 +265,7 @@ static tutti_status refuse_all(struct tutti_group *group, const struct kept_call
 }
 
 static tutti_status start(struct tutti_group *group, struct kept_call *kept, bool again,
-                          bool waited)
+                          bool waited, uint64_t number)
 {
     struct call *call = &kept->async->call;
     tutti_status status;
@@ -273,6 +274,7 @@ static tutti_status start(struct tutti_group *group, struct kept_call *kept, boo
     if (kept->is_message) {
         struct message m = kept->message;
 
+        m.batch = number;
         kept->async->work.ret_source = kept->message.ret_source;
         kept->async->work.ret_bytes = kept->message.ret_bytes;
         if (!again)
@@ -298,8 +300,10 @@ static tutti_status start(struct tutti_group *group, struct kept_call *kept, boo
 static void start_all(struct tutti_group *group, struct kept_call *first, bool again, bool waited,
                       struct whole *whole)
 {
+    const uint64_t number = moved_batch(group);
+
     for (struct kept_call *kept = first; kept; kept = kept->next) {
-        tutti_status status = start(group, kept, again, waited);
+        tutti_status status = start(group, kept, again, waited, number);
 
         if (status) {
             work_part_failed(&whole->work, status);

@@ -17,8 +17,9 @@ struct message {
     uint32_t dtype;
     int32_t peer;
     int64_t timeout_ms;
-    bool up_to;  /* a shorter message is welcome */
-    bool waited; /* TUTTI_WAITS_NEXT */
+    uint64_t batch; /* that it is a part of, by moved_batch(); 0: none */
+    bool up_to;     /* a shorter message is welcome */
+    bool waited;    /* TUTTI_WAITS_NEXT */
     /* The places for results that are known when it is complete; NULL: not wanted. */
     int32_t *ret_source;
     uint64_t *ret_bytes;

@@ -88,6 +88,7 @@ tutti_status message_post(struct tutti_group *group, struct message *m, struct c
     call->tag = m->tag;
     call->peer = m->peer;
     call->timeout_ms = m->timeout_ms;
+    call->batch = m->batch;
     call->announce.fields.dtype = m->dtype;
     call->message = (struct p2p_op){.done = group_message_done, .user = call, .up_to = m->up_to};
     call->record =
@@ -568,7 +569,9 @@ tutti_status tutti_batch_isend_irecv(tutti_group *group, const tutti_p2p_op *ops
         status = allocate(group, items, count);
     if (!status && group_ended(group))
         status = group_refuse_message(group);
+    const uint64_t batch = moved_batch(group);
     for (uint32_t i = 0; i < count && !status; i++) {
+        items[i].message.batch = batch;
         items[i].async->work.cancel = cancel; /* NOLINT: allocate() has made them */
         post_or_fail(group, &items[i].message, &items[i].async->call);
         ret_works[i] = &items[i].async->work;

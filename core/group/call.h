@@ -37,7 +37,7 @@ enum moved_stage {
     MOVED_NOT,    /* it has met nothing, or the other side is to answer */
     MOVED_MET,    /* this member is to answer: in group->calls.moving.met */
     MOVED_AGREED, /* in the queue of its channel */
-    MOVED_GIVEN   /* the first there, and the engine puts it on a stream */
+    MOVED_GIVEN   /* at the head of it, and the engine puts it on a stream */
 };
 
 struct device_mark;
@@ -97,6 +97,7 @@ struct call {
     enum moved_stage moved;
     int64_t met_ns; /* since when it is MOVED_MET */
     struct call *next_moved;
+    uint64_t batch; /* whose messages may be launched as one; 0: none */
     struct device_mark
         *mark; /* blocking, once it is on a stream: behind it, for the call's stream */
     bool held; /* a send that is not posted yet: staged.c */

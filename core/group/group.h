@@ -132,6 +132,7 @@ struct moving {
     struct call *met, **last_met; /* that this member is to answer */
     struct channel *channels;
     uint32_t under_way; /* calls that have met something, and messages on streams */
+    uint64_t batches;   /* with messages, so far */
     bool fails;         /* an error of a channel was proposed */
 };
 

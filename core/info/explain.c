@@ -288,6 +288,54 @@ static void explain_fabric(bool taken, const char *rule, tutti_explain_fn fn, vo
        user);
 }
 
+/* The shortest message that the engine for devices moves where it lies; 0: it moves none. */
+static uint64_t moved_from(const struct carriers *carriers, const struct question *question)
+{
+    const tutti_collectives_ops *ops = carriers->on_devices.engine;
+    uint64_t least = 1, most = bytes_max;
+
+    if (!question->on_device || !ops || !TUTTI_HAS(ops, carries) || !TUTTI_HAS(ops, launch_end) ||
+        !ops->carries(NULL, most))
+        return 0;
+    while (least < most) {
+        const uint64_t middle = least + (most - least) / 2;
+
+        if (ops->carries(NULL, middle))
+            most = middle;
+        else
+            least = middle + 1;
+    }
+    return least;
+}
+
+static void explain_moved(const struct carriers *carriers, uint64_t from, bool chosen,
+                          tutti_explain_fn fn, void *user)
+{
+    char words[REASON_MAX];
+    struct text reason = text_in(words, sizeof words);
+
+    text_add(&reason, chosen ? "sends and receives " : "only messages of ");
+    if (from % 1024)
+        text_add(&reason, "%llu bytes", (unsigned long long)from);
+    else
+        text_add(&reason, "%llu KiB", (unsigned long long)from / 1024);
+    text_add(&reason, chosen ? " and more from device to device" : " and more");
+    fn(&(tutti_explain_row){.provider = carriers->on_devices.name,
+                            .algorithm = "message",
+                            .reason = words,
+                            .chosen = chosen},
+       user);
+}
+
+/* Why the message goes the way that leads to the member, or what of it goes there. */
+static const char *carrier_reason(bool is_moved, bool is_only_way, bool is_local)
+{
+    return is_moved      ? "carries headers, and shorter messages by pinned host memory"
+           : is_only_way ? "carries messages between all members"
+           : is_local    ? "carries messages inside a host"
+                         : "carries messages between hosts";
+}
+
 /* A message between member 0 and the one that is named goes the one way that leads there. */
 static void explain_message(const struct carriers *carriers, const struct backend_rule *rule,
                             const struct layout *layout, const struct question *question,
@@ -299,6 +347,8 @@ static void explain_message(const struct carriers *carriers, const struct backen
     const bool is_local = layout->host_of[peer] == layout->host;
     const struct carrier *carrier = &carriers->each[is_local ? way.inside : way.between];
     const struct carrier *other = &carriers->each[is_local ? way.between : way.inside];
+    const uint64_t from = rule ? 0 : moved_from(carriers, question);
+    const bool is_moved = from && question->bytes >= from;
 
     if (!peer) {
         fn(&(tutti_explain_row){.provider = "self",
@@ -309,16 +359,18 @@ static void explain_message(const struct carriers *carriers, const struct backen
            user);
         return;
     }
+    if (is_moved)
+        explain_moved(carriers, from, true, fn, user);
     fn(&(tutti_explain_row){.provider = carrier->name,
                             .algorithm = "message",
-                            .reason = carrier == other ? "carries messages between all members"
-                                      : is_local       ? "carries messages inside a host"
-                                                       : "carries messages between hosts",
+                            .reason = carrier_reason(is_moved, carrier == other, is_local),
                             .estimated_us = model_us(model_message(carrier->cost, question->bytes)),
-                            .chosen = 1,
+                            .chosen = !is_moved,
                             .rule = rule ? rule->words : NULL,
                             .staging = staging_of(question)},
        user);
+    if (from && !is_moved)
+        explain_moved(carriers, from, false, fn, user);
     if (strcmp(other->name, carrier->name))
         fn(&(tutti_explain_row){.provider = other->name,
                                 .algorithm = "message",

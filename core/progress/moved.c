@@ -7,6 +7,18 @@
  * since its sender may be what the stream waits for. So what is agreed on waits for nothing but the other member, and
  * each ordered pair of members has a channel and a stream of its own, on which the messages are in one order.
  *
+ * Each time the group is moved, all that has been agreed on is *launched*, as one launch of the engine. On each
+ * channel that is the first message, and those of its batch right behind it. These are one operation on the channel's
+ * stream, and complete together. Messages of different batches are never one operation: a program may count on the
+ * first while the second moves. No message is held back for the rest of its batch: the other member may need it
+ * before it receives more.
+ *
+ * Members may launch differently, and still do not wait in a circle. Operations of different channels are
+ * independent. An operation waits for the other ends of its messages alone, and the other member launches each of
+ * these when it is the first of its channel, whatever its program does. There is one exception: engines put nothing
+ * of a launch on streams before they have connected all its channels, for which both ends have to come. So a
+ * channel's first launch is by itself.
+ *
  * A message that is on its stream is *flying*. A blocking call is complete then, and its own stream waits for the mark
  * behind the message. A work is complete when the stream has passed that.
  *
@@ -25,7 +37,11 @@
 #include "provider/channel.h"
 #include "provider/native.h"
 
-enum { STREAM_WAITS_MS = 200, TROUBLE_WAITS_MS = 6000 };
+enum {
+    STREAM_WAITS_MS = 200,
+    TROUBLE_WAITS_MS = 6000,
+    LAUNCH_MESSAGES_MAX = 512 /* NCCL's manual names a limit of 2,048 operations */
+};
 
 struct flying {
     struct flying *next; /* first */
@@ -42,6 +58,11 @@ static void meets(struct p2p_op *op, enum p2p_meeting what);
 bool moved_may(const struct tutti_group *group, int peer, uint64_t bytes)
 {
     return channels_carry(group, peer, bytes);
+}
+
+uint64_t moved_batch(struct tutti_group *group)
+{
+    return ++group->calls.moving.batches;
 }
 
 void *moved_post(struct call *call)
@@ -207,19 +228,16 @@ static void end_first(struct tutti_group *group, struct channel *channel, tutti_
     free(flying);
 }
 
-/* The first message of the channel is on its stream. */
-static tutti_status flies(struct tutti_group *group, struct channel *channel)
+/* The first message of the channel is on its stream, before the mark. */
+static tutti_status flies(struct tutti_group *group, struct channel *channel,
+                          struct device_mark *mark)
 {
     struct call *call = channel->first;
     struct flying *flying = calloc(1, sizeof *flying);
-    tutti_status status = flying
-                              ? device_mark(channel->native->device, channel->stream, &flying->mark)
-                              : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a message");
 
-    if (status) {
-        free(flying);
-        return status;
-    }
+    if (!flying)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a message");
+    flying->mark = device_mark_share(mark);
     flying->record = call->record;
     flying->bytes = call->message.capacity;
     flying->tag = call->tag;
@@ -243,20 +261,6 @@ static tutti_status flies(struct tutti_group *group, struct channel *channel)
     p2p_moved(&call->message);
     (void)p2p_finish(group->ways.p2p_engine); /* the call leaves its list before its mark ends it */
     return TUTTI_OK;
-}
-
-static tutti_status put_first(struct tutti_group *group, struct channel *channel)
-{
-    struct call *call = channel->first;
-    tutti_status status = channel_opens(group, channel);
-
-    if (!status && call->moved == MOVED_GIVEN)
-        status = channel_asks(channel);
-    else if (!status)
-        status = channel_puts(channel, device_tensor_memory(call->packed), call->message.capacity);
-    if (call->moved == MOVED_AGREED && channel->is_open)
-        call->moved = MOVED_GIVEN;
-    return status ? status : flies(group, channel);
 }
 
 static void fail(struct tutti_group *group, tutti_status status, const char *words)
@@ -285,34 +289,143 @@ static void has_trouble(struct tutti_group *group, struct channel *channel, tutt
     judge_trouble(group, channel, channel->trouble_ns);
 }
 
-static unsigned move_channel(struct tutti_group *group, struct channel *channel)
+/* ---- launching ---- */
+
+static bool has_given(const struct channel *channel)
+{
+    return channel->first && channel->first->moved == MOVED_GIVEN;
+}
+
+/* All that was given to the channel is on its stream. */
+static tutti_status take_off(struct tutti_group *group, struct channel *channel)
+{
+    struct device_mark *mark;
+    tutti_status status = device_mark(channel->native->device, channel->stream, &mark);
+
+    if (status)
+        return status;
+    channel->has_launched = true;
+    while (!status && has_given(channel))
+        status = flies(group, channel, mark);
+    device_mark_free(mark);
+    return status;
+}
+
+/* OK: the channel takes messages, and has some. */
+static tutti_status get_ready(struct tutti_group *group, struct channel *channel)
+{
+    tutti_status status = channel->first ? channel_opens(group, channel) : TUTTI_ERR_NOT_READY;
+
+    if (!status && has_given(channel)) {
+        status = channel_asks(channel);
+        if (!status)
+            status = take_off(group, channel);
+    }
+    return status || channel->first ? status : TUTTI_ERR_NOT_READY;
+}
+
+/* The first message, and those of its batch behind it. `given`: in this launch so far. */
+static tutti_status give(struct channel *channel, unsigned *given)
+{
+    const uint64_t batch = channel->first->batch;
+    tutti_status status = TUTTI_OK;
+
+    for (struct call *call = channel->first; call && !status && *given < LAUNCH_MESSAGES_MAX;
+         call = call->next_moved) {
+        if (call != channel->first && (!batch || call->batch != batch))
+            break;
+        status = channel_gives(channel, device_tensor_memory(call->packed), call->message.capacity);
+        call->moved = MOVED_GIVEN;
+        ++*given;
+    }
+    return status;
+}
+
+/* The next channel of a launch, from `channel` on: of all that have launched before, or of `alone`. */
+static struct channel *next_ready(struct channel *channel, const struct channel *alone)
+{
+    while (channel && !(channel->is_ready && channel->first &&
+                        (alone ? channel == alone : channel->has_launched)))
+        channel = channel->next;
+    return channel;
+}
+
+/* How many messages the engine has got. Where it refuses one, those of the others are lost as well. */
+static unsigned launch(struct tutti_group *group, struct channel *alone)
+{
+    struct moving *moving = &group->calls.moving;
+    struct channel *const first = next_ready(moving->channels, alone);
+    unsigned given = 0;
+
+    if (!first)
+        return 0;
+    tutti_status status = channels_begin_launch(group);
+    if (!status) {
+        for (struct channel *c = first; c && !status && given < LAUNCH_MESSAGES_MAX;
+             c = next_ready(c->next, alone))
+            status = give(c, &given);
+        const tutti_status end = channels_end_launch(group);
+        status = status ? status : end;
+    }
+    for (struct channel *c = first; c && status != TUTTI_ERR_NOT_READY && !moving->fails;
+         c = next_ready(c->next, alone)) {
+        const tutti_status one = !status && has_given(c) ? take_off(group, c) : status;
+
+        if (one)
+            has_trouble(group, c, one);
+    }
+    return given;
+}
+
+/* Launches what can be; how many messages moved on. */
+static unsigned launch_all(struct tutti_group *group)
+{
+    struct moving *moving = &group->calls.moving;
+    unsigned given = 0;
+
+    for (struct channel *c = moving->channels; c && !moving->fails; c = c->next) {
+        const tutti_status status = c->trouble ? TUTTI_ERR_NOT_READY : get_ready(group, c);
+
+        c->is_ready = !status;
+        if (status && status != TUTTI_ERR_NOT_READY)
+            has_trouble(group, c, status);
+    }
+    for (struct channel *c = moving->channels; c && !moving->fails; c = c->next)
+        if (c->is_ready && !c->has_launched)
+            given += launch(group, c);
+    return moving->fails ? given : given + launch(group, NULL);
+}
+
+/* Ends what its stream has passed. */
+static unsigned land(struct tutti_group *group, struct channel *channel)
 {
     tutti_status status = TUTTI_OK;
-    unsigned moved = 0;
+    unsigned ended = 0;
 
-    while (channel->first && !channel->trouble && !(status = put_first(group, channel)))
-        moved++;
-    while ((!status || status == TUTTI_ERR_NOT_READY) && channel->flying &&
-           !(status = device_mark_passed(channel->flying->mark))) {
+    while (channel->flying && !(status = device_mark_passed(channel->flying->mark))) {
         end_first(group, channel, TUTTI_OK);
-        moved++;
+        ended++;
     }
     if (status && status != TUTTI_ERR_NOT_READY && !channel->trouble)
         has_trouble(group, channel, status);
-    return moved;
+    return ended;
 }
 
 unsigned moved_move(struct tutti_group *group)
 {
     struct moving *moving = &group->calls.moving;
-    unsigned moved = 0;
+    unsigned moved = 0, given;
 
     if (moving->fails || control_verdict_status(group->control))
         return 0;
     moved = answer_all(group);
+    do {
+        given = launch_all(group);
+        moved += given;
+    } while (given && !moving->fails);
     for (struct channel *channel = moving->channels; channel && !moving->fails;
          channel = channel->next)
-        moved += move_channel(group, channel);
+        moved += land(group, channel);
     return moved;
 }
 

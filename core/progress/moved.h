@@ -7,6 +7,8 @@
 
 /* Whether a message of so many bytes may be one, as far as this member is concerned; by any thread. */
 bool moved_may(const struct tutti_group *group, int peer, uint64_t bytes);
+/* The number of a new batch, for its messages. */
+uint64_t moved_batch(struct tutti_group *group);
 /* One is about to be posted, or held. Its buffer; NULL: it has none yet. */
 void *moved_post(struct call *call);
 /* It leaves the list of messages. */

@@ -15,7 +15,7 @@ bool channels_carry(const struct tutti_group *group, int peer, uint64_t bytes)
 {
     const struct native *n = group->ways.device_native;
 
-    return n && peer != group->rank && TUTTI_HAS(n->ops, channel_close) &&
+    return n && peer != group->rank && TUTTI_HAS(n->ops, launch_end) &&
            TUTTI_HAS(n->ops, carries) && !group->ways.wrappers &&
            !group->ways.routes.message_rule && n->ops->carries(n->team, bytes);
 }
@@ -100,7 +100,21 @@ tutti_status channel_opens(struct tutti_group *group, struct channel *c)
 
 /* ---- messages ---- */
 
-tutti_status channel_puts(struct channel *c, void *memory, uint64_t bytes)
+tutti_status channels_begin_launch(struct tutti_group *group)
+{
+    struct native *n = group->ways.device_native;
+
+    return native_failed(n, n->ops->launch_begin(n->team), "launch messages");
+}
+
+tutti_status channels_end_launch(struct tutti_group *group)
+{
+    struct native *n = group->ways.device_native;
+
+    return native_failed(n, n->ops->launch_end(n->team), "launch messages");
+}
+
+tutti_status channel_gives(struct channel *c, void *memory, uint64_t bytes)
 {
     return native_failed(c->native,
                          c->native->ops->channel_move(c->channel, memory, bytes, c->stream),

@@ -21,6 +21,8 @@ struct channel {
 
     tutti_message_channel *channel; /* NULL: its name is not known, or it could not be opened */
     bool is_open;
+    bool has_launched; /* so the engine has connected both ends */
+    bool is_ready;     /* to take messages in the launches of this round */
     void *stream;
     struct p2p_op naming;
     uint8_t name[TUTTI_CHANNEL_NAME_MAX];
@@ -38,8 +40,11 @@ bool channels_carry(const struct tutti_group *group, int peer, uint64_t bytes);
 struct channel *channel_find(struct tutti_group *group, int peer, bool sends);
 /* OK: it is open. NOT_READY; or what has failed. */
 tutti_status channel_opens(struct tutti_group *group, struct channel *channel);
-/* Puts a message on the channel's stream, and asks until it is there. */
-tutti_status channel_puts(struct channel *channel, void *memory, uint64_t bytes);
+/* A launch of messages: each is given to its channel between the beginning and the end. NOT_READY, of the end:
+ * channel_asks() tells when those of the channel are on its stream. */
+tutti_status channels_begin_launch(struct tutti_group *group);
+tutti_status channel_gives(struct channel *channel, void *memory, uint64_t bytes);
+tutti_status channels_end_launch(struct tutti_group *group);
 tutti_status channel_asks(struct channel *channel);
 /* The group has failed: streams go on. */
 void channels_abort(struct tutti_group *group);

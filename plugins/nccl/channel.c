@@ -93,6 +93,29 @@ static tutti_status of_result(const tutti_message_channel *channel, ncclResult_t
         channel->is_open ? "a message on a stream" : "making a communicator for messages", result);
 }
 
+tutti_status channels_begin(const struct channel_home *home)
+{
+    const ncclResult_t result = home->nccl->ncclGroupStart();
+
+    return result ? failure_tell(&home->caller, home->nccl, "ncclGroupStart for messages", result)
+                  : TUTTI_OK;
+}
+
+/* The group of NCCL's is over in any case. It makes other devices current. */
+tutti_status channels_end(const struct channel_home *home)
+{
+    int32_t before;
+    const tutti_status status = home->device->enter(home->accelerator, &before);
+    const ncclResult_t result = home->nccl->ncclGroupEnd();
+
+    if (!status)
+        home->device->leave(home->accelerator, before);
+    if (!status && result && result != ncclInProgress)
+        return failure_tell(&home->caller, home->nccl, "putting messages on streams", result);
+    return !status && result ? TUTTI_ERR_NOT_READY : status;
+}
+
+/* In a group, where a call that is in progress has not failed. */
 tutti_status channel_move(tutti_message_channel *channel, void *memory, uint64_t bytes,
                           void *stream)
 {
@@ -107,7 +130,7 @@ tutti_status channel_move(tutti_message_channel *channel, void *memory, uint64_t
         channel->sends ? home->nccl->ncclSend(memory, bytes, ncclInt8, RECEIVER, comm, stream)
                        : home->nccl->ncclRecv(memory, bytes, ncclInt8, SENDER, comm, stream);
     home->device->leave(home->accelerator, before);
-    return of_result(channel, result);
+    return result == ncclInProgress ? TUTTI_OK : of_result(channel, result);
 }
 
 tutti_status channel_test(tutti_message_channel *channel)

@@ -19,7 +19,7 @@ struct channel_home {
     tutti_accelerator *accelerator;
 };
 
-/* Whether this process may have some. The library is open. */
+/* Whether this process may have some. Before the library is open, as far as the environment tells. */
 bool channels_are_possible(void);
 /* As the functions of tutti_collectives_ops. */
 bool channel_carries(uint64_t bytes);
@@ -28,6 +28,10 @@ tutti_status channel_name(const struct caller *caller, const struct nccl_library
 tutti_status channel_open(const struct channel_home *home,
                           const tutti_message_channel_options *options, bool sends,
                           tutti_message_channel **ret_channel);
+/* A launch is a group of NCCL's. For each communicator in it that is one kernel, so messages of a channel that are in
+ * one launch move together; NCCL keeps their order. */
+tutti_status channels_begin(const struct channel_home *home);
+tutti_status channels_end(const struct channel_home *home);
 tutti_status channel_move(tutti_message_channel *channel, void *memory, uint64_t bytes,
                           void *stream);
 tutti_status channel_test(tutti_message_channel *channel);

@@ -404,7 +404,7 @@ static tutti_status team_test(tutti_team *team, tutti_request *request)
 
 static int32_t team_carries(tutti_team *team, uint64_t bytes)
 {
-    return team->has_channels && channel_carries(bytes);
+    return (team ? team->has_channels : channels_are_possible()) && channel_carries(bytes);
 }
 
 static tutti_status team_channel_name(tutti_team *team, void *ret_name, uint64_t capacity,
@@ -425,6 +425,20 @@ static tutti_status team_channel_open(tutti_team *team,
     const struct channel_home home = home_of(team);
 
     return channel_open(&home, options, options->source == team->rank, ret_channel);
+}
+
+static tutti_status team_launch_begin(tutti_team *team)
+{
+    const struct channel_home home = home_of(team);
+
+    return channels_begin(&home);
+}
+
+static tutti_status team_launch_end(tutti_team *team)
+{
+    const struct channel_home home = home_of(team);
+
+    return channels_end(&home);
 }
 
 /* ---- memory ---- */
@@ -483,6 +497,8 @@ static const tutti_collectives_ops operations = {
     .channel_test = channel_test,
     .channel_abort = channel_abort,
     .channel_close = channel_close,
+    .launch_begin = team_launch_begin,
+    .launch_end = team_launch_end,
     .memory_register = team_memory_register,
     .memory_release = team_memory_release,
 };

@@ -322,6 +322,57 @@ Test(explain, tensors_on_gpus_are_said_to_be_staged, .timeout = 60)
     ran_free(&host);
 }
 
+#define WITH_NCCL "TUTTI_NCCL=" TUTTI_PLUGINS "/../../standin/libnccl.so.2 "
+
+Test(explain, long_messages_between_gpus_are_said_to_go_by_nccl, .timeout = 60)
+{
+    static const struct {
+        const char *words, *first, *second;
+    } cases[] = {
+        {"send --bytes 64K --backend nccl",
+         "chosen  nccl  message               sends and receives 64 KiB and more from device to "
+         "device\n",
+         "        shm   message               carries headers, and shorter messages by pinned host "
+         "memory\n"},
+        {"recv --bytes 1M --backend cpu:tcp,cuda:nccl --layout 1,1",
+         "chosen  nccl  message               sends and receives 64 KiB and more from device to "
+         "device\n",
+         "        tcp   message               carries headers, and shorter messages by pinned host "
+         "memory\n"},
+        {"send --bytes 65532 --backend cuda:nccl",
+         "chosen  shm   message               carries messages inside a host\n",
+         "        nccl  message               only messages of 64 KiB and more\n"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r =
+            ran("env COLUMNS=200 " WITH_NCCL "$TUTTI explain %s --device cuda", cases[i].words);
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        CONTAINS(r.out, cases[i].first);
+        CONTAINS(r.out, cases[i].second);
+        cr_expect_eq(strstr(r.out, "Tensors on cuda are copied") != NULL, i == 2, "%s", r.out);
+        ran_free(&r);
+    }
+
+    static const struct {
+        const char *variable, *words;
+    } by_host[] = {
+        {"", ""}, /* in host memory */
+        {"", "--device cuda --root 0"},
+        {"NCCL_LAUNCH_ORDER_IMPLICIT=1", "--device cuda"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(by_host); i++) {
+        struct ran r = ran("env " WITH_NCCL "%s $TUTTI explain send --bytes 1M --backend nccl %s",
+                           by_host[i].variable, by_host[i].words);
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        cr_expect_null(strstr(r.out, "nccl"), "%s", r.out);
+        ran_free(&r);
+    }
+}
+
 Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
 {
     static const struct {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches over NCCL: one launch, its order, its failures. */
-#include <dlfcn.h>
 #include <signal.h>
-#include <string.h>
 
+#include "nccl_counts.h"
 #include "nccl_rank.h"
 
 RANK_CASE(a_waiting_batch_returns_while_its_stream_is_held)
@@ -42,16 +41,6 @@ static void sum_two(tutti_group *world, tutti_options *options, struct vector *a
     check_ok(tutti_batch_end(world, work));
 }
 
-/* The stand-in counts what is put on streams; a real NCCL has no such counter. */
-static int launches(void)
-{
-    int (*count)(void) = NULL;
-    void *function = dlsym(dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), "standin_nccl_launches");
-
-    memcpy(&count, &function, sizeof count);
-    return count ? count() : -1;
-}
-
 RANK_CASE(a_batch_over_nccl_is_one_launch)
 {
     enum { CALLS = 100 };
@@ -70,7 +59,7 @@ RANK_CASE(a_batch_over_nccl_is_one_launch)
     rank_value("alone_us", "%lld", (long long)(rank_now_ns() - alone_ns) / 1000);
     for (int i = 0; i < CALLS; i++)
         fill(&v[i], rank + i);
-    const int before = launches();
+    const int before = nccl_launches();
     const int64_t began_ns = rank_now_ns();
     require_ok(tutti_batch_begin(world));
     for (int i = 0; i < CALLS; i++)
@@ -81,7 +70,7 @@ RANK_CASE(a_batch_over_nccl_is_one_launch)
     check_ok(tutti_work_wait(work, 0));
     rank_value("done_us", "%lld", (long long)(rank_now_ns() - began_ns) / 1000);
     tutti_work_free(work);
-    check(before < 0 || launches() == before + 1);
+    check(before < 0 || nccl_launches() == before + 1);
     for (int i = 0; i < CALLS; i++)
         check_eq(element(&v[i], stream, COUNT - 1), i + (i % 2 ? size - 1 : (size - 1) / 2));
     check_str_eq(rank_served_by(world), "nccl all_reduce_native");

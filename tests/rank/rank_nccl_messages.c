@@ -3,47 +3,7 @@
  * Messages over NCCL: those of 64 KiB and more between GPUs, which communicators of two members move, and those that go by
  * pinned memory.
  */
-#include <string.h>
-
-#include "rank/twins.h"
-
-enum {
-    ELEMENTS = 16384, /* 64 KiB */
-    LONG = 1300001,   /* 4.96 MiB */
-    BY_NCCL = 1
-};
-
-static tutti_group *begin(int rank, int size, tutti_options *ret_options)
-{
-    char host[16];
-
-    if (gpu_count() < size) { /* NCCL takes those that share a GPU for such of several hosts */
-        snprintf(host, sizeof host, "rank%d", rank);
-        setenv("NCCL_HOSTID", host, 1);
-    }
-    tutti_group *world = twins_begin(rank);
-    *ret_options = (tutti_options)TUTTI_OPTIONS_INIT;
-    ret_options->stream = gpu_stream();
-    return world;
-}
-
-/* The vector holds what the twins of that salt begin with. */
-static void expect(struct twins *t, int salt, const char *what)
-{
-    void *const on_device = t->on_device;
-
-    t->on_device = gpu_allocate((size_t)t->count * sizeof *t->on_host);
-    twins_fill(t, salt);
-    gpu_free(t->on_device);
-    t->on_device = on_device;
-    twins_check(t, what);
-}
-
-/* How the last message went. */
-static void expect_way(tutti_group *world, bool by_nccl)
-{
-    check_eq(!strcmp(rank_served_by(world), "nccl message"), by_nccl);
-}
+#include "rank/nccl_messages.h"
 
 /* ---- each side blocks ---- */
 
@@ -113,18 +73,6 @@ RANK_CASE(later_work_on_the_stream_finds_a_message)
 /* ---- works ---- */
 
 enum { MESSAGES = 4 };
-
-static void make_all(struct twins *t, int count, int salt)
-{
-    for (int i = 0; i < count; i++)
-        twins_make(&t[i], ELEMENTS + i, salt + i);
-}
-
-static void free_all(struct twins *t, int count)
-{
-    for (int i = 0; i < count; i++)
-        twins_free(&t[i]);
-}
 
 /* All send four to the next rank, and receive them in another order, the last one from any source. */
 RANK_CASE(tags_and_any_source_match_messages_over_nccl)

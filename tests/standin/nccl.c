@@ -66,6 +66,7 @@ static void read_settings(void)
         .join_ms = number("STANDIN_NCCL_JOIN_MS", 1),
         .first_ms = number("STANDIN_NCCL_FIRST_MS", 1),
         .register_ms = number("STANDIN_NCCL_REGISTER_MS", 0),
+        .later_ms = number("STANDIN_NCCL_LATER_MS", 0),
         .host = this_host(),
     };
     settings.shares_devices =

@@ -25,7 +25,8 @@
  *                               finds it, and as the thread does that makes the first communicator
  *  STANDIN_NCCL_VERSION=n       what ncclGetVersion() says (22809)
  *  STANDIN_NCCL_JOIN_MS=n       how long a member takes before it joins a communicator (1)
- *  STANDIN_NCCL_FIRST_MS=n      so long the first call of a non-blocking communicator is in progress (1)
+ *  STANDIN_NCCL_FIRST_MS=n      so long the first call of a non-blocking communicator is in progress (1); 0: it is not
+ *  STANDIN_NCCL_LATER_MS=n      the same of later calls (0)
  *  STANDIN_NCCL_REGISTER_MS=n   ncclCommRegister() and ncclCommDeregister() take so long (0)
  *
  * Faults:
@@ -56,6 +57,8 @@
 #define EXPORT __attribute__((visibility("default")))
 /* Of this stand-in alone: how many operations the process has put on streams. */
 EXPORT int standin_nccl_launches(void);
+/* How many groups of calls it has, a call outside of a group among them. */
+EXPORT int standin_nccl_groups(void);
 #define DECLARE(result, name, arguments) EXPORT result name arguments;
 /* … how many pieces of ncclMemAlloc() and of ncclCommRegister() it has, and how many tasks of it lay in registered memory
  * of their communicator. */
@@ -75,7 +78,7 @@ enum { MEMBERS_MAX = 16, RING_BYTES = 64 << 10, OPS_MAX = 32 };
 
 struct settings {
     int version;
-    long join_ms, first_ms, abort_ms, register_ms;
+    long join_ms, first_ms, later_ms, abort_ms, register_ms;
     long join, join_at, fails_at, async_at, hangs_at, allocate_at, register_at; /* 0: not at all */
     ncclResult_t result;
     uint64_t host;

@@ -29,11 +29,16 @@ static _Thread_local struct {
 } group;
 
 static atomic_long calls_made;
-static atomic_int launched;
+static atomic_int launched, groups;
 
 EXPORT int standin_nccl_launches(void)
 {
     return atomic_load(&launched);
+}
+
+EXPORT int standin_nccl_groups(void)
+{
+    return atomic_load(&groups);
 }
 
 /* ---- putting on streams --------------------------------------------------------------------- */
@@ -144,6 +149,7 @@ static ncclResult_t launch(const struct calls *calls, const struct call *first)
     struct launch *launch = gather(calls, comm);
     CUresult result = cu->cuCtxPushCurrent_v2(comm->context);
 
+    comm->was_used = true;
     if (!result)
         result = order_all(cu, calls, comm, first->stream, false);
     if (!result)
@@ -163,7 +169,7 @@ static bool is_first_of_comm(const struct calls *calls, size_t i)
     return true;
 }
 
-/* ---- the first call of a non-blocking communicator ------------------------------------------ */
+/* ---- calls that are in progress ------------------------------------------------------------- */
 
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct waiting {
@@ -188,21 +194,28 @@ static struct calls take(const struct ncclComm *comm)
     return calls;
 }
 
+/* So long the next call is in progress; 0: it is not. */
+static long progress_ms(const struct ncclComm *comm)
+{
+    const struct settings *s = nccl_settings();
+
+    return comm->blocking ? 0 : comm->was_used ? s->later_ms : s->first_ms;
+}
+
 static ncclResult_t launch_later(struct ncclComm *comm)
 {
     struct calls calls = take(comm);
     ncclResult_t result = ncclSuccess;
 
-    nccl_sleep_us(nccl_settings()->first_ms * 1000);
+    nccl_sleep_us(progress_ms(comm) * 1000);
     if (!atomic_load(&comm->aborted))
         result = launch(&calls, &calls.list[0]);
-    comm->was_used = true;
     free(calls.list);
     return result;
 }
 
 /* Its calls alone. */
-static ncclResult_t begin_first(const struct calls *calls, const struct call *first)
+static ncclResult_t begin(const struct calls *calls, const struct call *first)
 {
     struct waiting *added = malloc(sizeof *added);
 
@@ -222,6 +235,7 @@ static ncclResult_t launch_all(const struct calls *calls)
 {
     ncclResult_t result = ncclSuccess;
 
+    atomic_fetch_add(&groups, calls->count > 0);
     for (size_t i = 1; i < calls->count; i++)
         if (calls->list[i].comm->blocking != calls->list[0].comm->blocking)
             return nccl_warn(ncclInvalidArgument, "Blocking and nonblocking communicators are not "
@@ -232,8 +246,7 @@ static ncclResult_t launch_all(const struct calls *calls)
 
         if (!is_first_of_comm(calls, i))
             continue;
-        one = call->comm->blocking || call->comm->was_used ? launch(calls, call)
-                                                           : begin_first(calls, call);
+        one = progress_ms(call->comm) ? begin(calls, call) : launch(calls, call);
         if (one)
             result = one;
     }
