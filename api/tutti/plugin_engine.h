@@ -155,7 +155,9 @@ enum { TUTTI_CHANNEL_NAME_MAX = 256 };
  * what was there and before what comes later; it may run long after that. The core puts an event of the device
  * behind it and lets the next one start. While work of the team is on streams the core calls test with NULL
  * for the request: TUTTI_OK, or what has failed since. After abort each such stream goes on; what the operation
- * writes is undefined. Members start operations on devices in the same order, whatever their streams are.
+ * writes is undefined. Members start operations on devices in the same order, whatever their streams are. A reduction
+ * on devices that the engine does not serve may come as several operations with one number: all_to_all, and all_gather or
+ * gather, between which the core's kernels reduce.
  *
  * A channel carries the messages from one member to another whose bytes are on devices of both. The core matches them,
  * and hands each one to both ends, in the same order. Each end puts it on a stream of the core's, which orders nothing

@@ -114,8 +114,16 @@ enum algorithm_kind {
     /* Tensors in registered memory of one host. It takes the place of a call's own algorithm, if the members'
      * lines decide so. */
     ALGORITHM_REGISTERED,
+    /* A reduction by kernels of the tensors' devices, between operations of an engine; no schedule. */
+    ALGORITHM_KERNELS,
     ALGORITHM_NATIVE /* the whole operation by an engine; no schedule */
 };
+
+/* Whether an engine's team carries the call. */
+static inline bool algorithm_by_engine(enum algorithm_kind kind)
+{
+    return kind == ALGORITHM_NATIVE || kind == ALGORITHM_KERNELS;
+}
 
 /* One inline call. */
 struct inline_call {
@@ -159,7 +167,7 @@ struct algorithm {
     enum threshold least, most; /* bytes; THRESHOLD_NONE: no bound */
     /* Which bytes are in the range, if the two thresholds alone do not say it. */
     bool (*fits)(const struct thresholds *thresholds, int members, uint64_t bytes);
-    /* NULL: inline, native. */
+    /* NULL: inline, or by an engine. */
     void (*emit)(struct schedule *sched, const struct request *req);
     /* The same on all members: it must not depend on the own rank. */
     struct cost (*cost)(const struct layout *layout, uint64_t bytes);

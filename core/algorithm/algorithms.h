@@ -80,5 +80,8 @@
     X(all_to_all_direct)                                                                           \
     X(monitored_barrier_direct)                                                                    \
     X(monitored_barrier_alone)                                                                     \
+    X(all_reduce_kernels)                                                                          \
+    X(reduce_kernels)                                                                              \
+    X(reduce_scatter_kernels)                                                                      \
     ALGORITHM_OF_EACH(X, _alone)                                                                   \
     ALGORITHM_OF_EACH(X, _native)

@@ -54,6 +54,7 @@ struct stand_ins {
     int peer;           /* of a message that may be moved */
     uint32_t flags;     /* TUTTI_FIXED_ORDER, … */
     bool is_direct;     /* a tensor has none, since an engine takes it where it lies, on a device */
+    bool by_kernels;    /* … and kernels of the device do what the engine does not */
     bool is_captured;   /* the stream of such a tensor is, into a graph */
     bool has_host;      /* a tensor is in host memory */
     bool has_device;    /* one is on a device, and has a stand-in */
@@ -107,8 +108,10 @@ tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list
 
 /* ---- capture.c ---- */
 
-/* UNSUPPORTED: the engine for devices records nothing. */
-tutti_status capture_check_engine(const struct tutti_group *group);
+/* Whether the stream of tensors that are used where they lie is captured. UNSUPPORTED: it is, and the call cannot be
+ * recorded. */
+tutti_status capture_look(const struct tutti_group *group, struct device *device,
+                          struct stand_ins *stand_ins);
 /* UNSUPPORTED, where the stream is captured: the call needs a copy of `what` on the device. */
 tutti_status capture_check_copy(const struct stand_ins *stand_ins, const char *what);
 /* Waits until a captured call is recorded, or has failed. */
@@ -205,7 +208,8 @@ static inline tutti_status collective_check(const struct tutti_group *group,
     return status;
 }
 
-/* Lays the blocks of a collective whose tensors are used on their device one behind the other, if they do not lie so. */
+/* Lays the blocks of a collective whose tensors are used on their device one behind the other, if they do not lie so, and
+ * takes the scratch memory that it needs there. */
 tutti_status call_check_direct(struct tutti_group *group, struct collective *c);
 /* Copies such blocks to memory of the device, of `sizes` or `bytes` each; those that are written go back behind the
  * operation. */

@@ -13,7 +13,7 @@
 #include "progress/progress.h"
 #include "provider/native.h"
 
-tutti_status capture_check_engine(const struct tutti_group *group)
+static tutti_status check_engine(const struct tutti_group *group)
 {
     const struct native *n = group->ways.device_native;
 
@@ -23,6 +23,18 @@ tutti_status capture_check_engine(const struct tutti_group *group)
                      "the stream is being captured into a graph, and operations of %s cannot be "
                      "recorded: call it outside of the capture",
                      n->user.name);
+}
+
+tutti_status capture_look(const struct tutti_group *group, struct device *device,
+                          struct stand_ins *stand_ins)
+{
+    const tutti_status status =
+        device_check_recording(device, stand_ins->stream, &stand_ins->is_captured);
+
+    if (status || !stand_ins->is_captured)
+        return status;
+    return stand_ins->by_kernels ? device_check_stream(device, stand_ins->stream)
+                                 : check_engine(group);
 }
 
 tutti_status capture_check_copy(const struct stand_ins *stand_ins, const char *what)
@@ -45,9 +57,7 @@ tutti_status capture_look_again(struct tutti_group *group, struct kept_call *fir
 
         if (!stand_ins || !stand_ins->is_direct)
             continue;
-        status = device_check_recording(device, stand_ins->stream, &stand_ins->is_captured);
-        if (!status && stand_ins->is_captured)
-            status = capture_check_engine(group);
+        status = capture_look(group, device, stand_ins);
     }
     return status;
 }

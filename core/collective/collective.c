@@ -125,7 +125,7 @@ static unsigned spins_for(const struct tutti_group *group, enum algorithm_kind k
 {
     const unsigned all = engine_spins(&group->context->engine);
 
-    if (kind == ALGORITHM_NATIVE)
+    if (algorithm_by_engine(kind))
         return group->needs.no_spin ? 0 : all / WAITING_TESTS_IN_A_ROW;
     return kind == ALGORITHM_INLINE ? all : 0;
 }
@@ -206,7 +206,7 @@ static void spin(struct tutti_group *group, struct call *call)
             i = 0;
         } else if (yields)
             yield(engine);
-        else if (algorithm->kind != ALGORITHM_NATIVE) /* whose tests take longer than the pause */
+        else if (!algorithm_by_engine(algorithm->kind)) /* whose tests take longer than the pause */
             engine_relax();
     }
 }

@@ -103,7 +103,7 @@ static void mark(const struct tutti_group *group, struct kept_call *first, struc
         struct collective *c = &kept->collective;
 
         c->with_next = false;
-        if (!may_join(group, &c->fields)) {
+        if (c->packed.by_kernels || !may_join(group, &c->fields)) {
             before = NULL;
             continue;
         }

@@ -14,6 +14,7 @@
 #include "dispatch/dispatch.h"
 #include "progress/moved.h"
 #include "progress/progress.h"
+#include "provider/native.h"
 #include "provider/routes.h"
 
 /* Once a process: nobody has asked for this way. */
@@ -149,34 +150,24 @@ static tutti_status stand_in(struct tutti_group *group, struct making *making, i
 }
 
 /*
- * Whether the group's engine for devices takes the tensors of the call where they lie. Every member finds the same: the
- * fields of the call that are known by now decide, and nothing of this member's tensors.
+ * Whether the tensors of the call are used where they lie, by the group's engine for devices. Every member finds the same:
+ * the fields of the call that are known by now decide, and nothing of this member's tensors.
  */
-static bool stays_on_device(const struct tutti_group *group, const struct stand_ins *stand_ins,
-                            tutti_dtype dtype)
+static enum device_way way_on_device(const struct tutti_group *group,
+                                     const struct stand_ins *stand_ins, tutti_dtype dtype)
 {
     struct call_fields fields;
 
     if (!group->ways.device_native || !stand_ins->fields ||
         stand_ins->fields->op >= TUTTI_PREMUL_SUM)
-        return false;
+        return DEVICE_WAY_STAGED;
     fields = *stand_ins->fields;
     fields.dtype = dtype;
     if (operation_reduces(fields.operation) &&
         (group->reproducible || stand_ins->flags & TUTTI_FIXED_ORDER))
         fields.flags |= CALL_ORDERED;
     const int route = route_of(group, &group->choice.rules[0]);
-    return choose_takes_devices(&group->ways.routes.each[route].facts, &fields);
-}
-
-static tutti_status check_stream(const struct tutti_group *group, struct device *device,
-                                 bool direct, struct stand_ins *stand_ins)
-{
-    if (!direct)
-        return device_check_stream(device, stand_ins->stream);
-    const tutti_status status =
-        device_check_recording(device, stand_ins->stream, &stand_ins->is_captured);
-    return !status && stand_ins->is_captured ? capture_check_engine(group) : status;
+    return choose_device_way(&group->ways.routes.each[route].facts, &fields);
 }
 
 /* The tensor itself, or a contiguous copy on the device. */
@@ -188,7 +179,7 @@ static tutti_status use_directly(struct device *device, const struct device_tens
                               : capture_check_copy(stand_ins, "a tensor with strides");
 
     stand_ins->is_direct = true;
-    if (!status && stand_ins->fields->op == TUTTI_AVG)
+    if (!status && (stand_ins->by_kernels || stand_ins->fields->op == TUTTI_AVG))
         status = device_prepare(device, tensor->tensor->dtype);
     if (!status && !tensor->size->contiguous)
         return device_pack(device, tensor, &stand_ins->first, ret_data);
@@ -245,9 +236,13 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         status = check_device(group, device, tensor, type, what);
     if (!status && !is_pinned)
         status = device_check_place(device, tensor, size, what);
-    const bool direct = !pinned && stays_on_device(group, stand_ins, tensor->dtype);
+    const enum device_way way =
+        pinned ? DEVICE_WAY_STAGED : way_on_device(group, stand_ins, tensor->dtype);
+    const bool direct = way != DEVICE_WAY_STAGED;
+    stand_ins->by_kernels |= way == DEVICE_WAY_KERNELS;
     if (!status)
-        status = check_stream(group, device, direct, stand_ins);
+        status = direct ? capture_look(group, device, stand_ins)
+                        : device_check_stream(device, stand_ins->stream);
     if (!status && stand_ins->moves) /* where it is taken, nothing may block */
         status = device_stream_prepare(device);
     if (status)
@@ -300,6 +295,18 @@ static tutti_status lay_in_a_row(struct tutti_group *group, struct collective *c
     return call_device_blocks(group, c, sizes, c->bytes, use, blocks);
 }
 
+/* Where kernels of the device reduce. */
+static tutti_status take_scratch(struct tutti_group *group, struct collective *c)
+{
+    const bool uneven = c->fields.flags & CALL_UNEVEN;
+
+    if (!c->fields.count && !uneven)
+        return TUTTI_OK;
+    return device_scratch(atomic_load(&group->device), c->packed.stream,
+                          native_kernels_scratch(group, &c->fields, uneven ? c->sizes.in : NULL),
+                          &c->packed.first);
+}
+
 tutti_status call_check_direct(struct tutti_group *group, struct collective *c)
 {
     const bool uneven = c->fields.flags & CALL_UNEVEN;
@@ -307,6 +314,8 @@ tutti_status call_check_direct(struct tutti_group *group, struct collective *c)
 
     if (!status)
         status = lay_in_a_row(group, c, uneven ? c->sizes.out : NULL, TENSOR_WRITTEN, &c->out);
+    if (!status && c->packed.by_kernels)
+        status = take_scratch(group, c);
     return status;
 }
 

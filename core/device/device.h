@@ -148,6 +148,12 @@ tutti_status device_row(struct device *device, void *stream, enum tensor_use use
                         const struct device_block *blocks, uint32_t count, struct packed **list,
                         void **ret_data);
 
+/* Adds memory of the device to the list that the work of one call on the stream may use. A plan may keep it. May block. */
+tutti_status device_scratch(struct device *device, void *stream, uint64_t bytes,
+                            struct packed **list);
+/* That of the list, for work that is put on the stream now. NULL: it has none. */
+void *device_scratch_memory(struct packed *list);
+
 /* Addresses; begin == end: none. */
 struct device_span {
     uintptr_t begin, end;

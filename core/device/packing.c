@@ -2,10 +2,11 @@
 /*
  * Stand-ins in the device's own memory, for engines that take tensors where they lie: of a tensor that is not
  * contiguous, and of blocks that do not lie one behind the other. All copies are on the stream of the call, before and
- * behind the operation, so nobody waits for them.
+ * behind the operation, so nobody waits for them. Scratch memory of a call is such a stand-in without copies.
  *
  * The memory is kept for later calls, whose streams wait for the event behind its last use. Only the thread that takes
- * memory frees what there is too much of, since freeing blocks.
+ * memory frees what there is too much of, since freeing blocks. It does so only while no stream waits for a word of ours,
+ * which this thread may be the one to open.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct room {
     void *memory;
     uint64_t bytes;
     tutti_device_event *event;
+    void *stream; /* of that use */
 };
 
 struct packing {
@@ -33,6 +35,7 @@ struct packing {
     struct room *room;
     void *stream;
     bool writes;             /* the operation does */
+    bool is_used;            /* the stream may do what the event of the room is not behind */
     uint64_t elements;       /* of the view */
     tutti_device_view *view; /* NULL: blocks; each is behind this struct */
     uint32_t blocks;
@@ -41,14 +44,20 @@ struct packing {
 
 /* ---- memory ---- */
 
+/* Work on the stream may use it at once, as far as other streams are concerned: it is never held up by one of them. */
+static bool suits(const struct device *device, const struct room *room, const void *stream)
+{
+    return room->stream == stream || !device_ops(device)->event_query(room->event);
+}
+
 /* The smallest that is large enough, and not much too large. Under the device's lock, as below. */
-static struct room *take_idle(struct device *device, uint64_t bytes)
+static struct room *take_idle(struct device *device, uint64_t bytes, const void *stream)
 {
     struct room **best = NULL;
 
     for (struct room **at = &device->rooms; *at; at = &(*at)->next)
         if ((*at)->bytes >= bytes && (*at)->bytes / 2 <= bytes &&
-            (!best || (*at)->bytes < (*best)->bytes))
+            (!best || (*at)->bytes < (*best)->bytes) && suits(device, *at, stream))
             best = at;
     if (!best)
         return NULL;
@@ -62,7 +71,8 @@ static struct room *take_idle(struct device *device, uint64_t bytes)
 static struct room *take_surplus(struct device *device, uint64_t most)
 {
     LOCK_SCOPE(&device->lock);
-    for (struct room **at = &device->rooms; *at && device->room_bytes > most; at = &(*at)->next) {
+    for (struct room **at = &device->rooms;
+         *at && device->room_bytes > most && !device->words_taken; at = &(*at)->next) {
         struct room *room = *at;
 
         if (device_ops(device)->event_query(room->event))
@@ -122,7 +132,7 @@ static tutti_status take_room(struct device *device, uint64_t bytes, void *strea
     struct room *room;
 
     pthread_mutex_lock(&device->lock);
-    room = take_idle(device, whole);
+    room = take_idle(device, whole, stream);
     pthread_mutex_unlock(&device->lock);
     if (room) {
         *ret_room = room;
@@ -135,9 +145,10 @@ static tutti_status take_room(struct device *device, uint64_t bytes, void *strea
     return status;
 }
 
-static void give_room(struct device *device, struct room *room)
+static void give_room(struct device *device, struct room *room, void *stream)
 {
     LOCK_SCOPE(&device->lock);
+    room->stream = stream;
     room->next = device->rooms;
     device->rooms = room;
     device->room_bytes += room->bytes;
@@ -145,7 +156,13 @@ static void give_room(struct device *device, struct room *room)
 
 /* ---- copies ---- */
 
-/* Puts all copies in one direction on the stream, and the event behind them. */
+static tutti_status record(struct packing *p)
+{
+    p->is_used = false;
+    return device_ops(p->device)->event_record(p->room->event, p->stream);
+}
+
+/* Puts all copies in one direction on the stream. */
 static tutti_status copy_all(const struct packing *p, bool back)
 {
     const tutti_device_ops *ops = device_ops(p->device);
@@ -163,8 +180,7 @@ static tutti_status copy_all(const struct packing *p, bool back)
                            back ? memory : block->at, block->bytes);
         memory += block->bytes;
     }
-    const tutti_status recorded = ops->event_record(p->room->event, p->stream);
-    return status ? status : recorded;
+    return status;
 }
 
 static tutti_status filled(struct packed *packed)
@@ -176,22 +192,36 @@ static tutti_status filled(struct packed *packed)
 /* The operation is on the stream: also where it only reads the memory, nobody else may use that before. */
 static tutti_status put_back(struct packed *packed)
 {
-    const struct packing *p = (const struct packing *)packed;
+    struct packing *p = (struct packing *)packed;
+    const tutti_status status = p->writes ? copy_all(p, true) : TUTTI_OK;
+    const tutti_status recorded = record(p);
 
-    return p->writes ? copy_all(p, true)
-                     : device_ops(p->device)->event_record(p->room->event, p->stream);
+    return status ? status : recorded;
 }
 
+/* A call that has failed may have left work on the stream. */
 static void packing_free(struct packed *packed)
 {
-    const struct packing *p = (const struct packing *)packed;
+    struct packing *p = (struct packing *)packed;
 
-    give_room(p->device, p->room);
+    if (p->is_used)
+        (void)record(p);
+    give_room(p->device, p->room, p->stream);
     free(packed);
 }
 
 static const struct packed_staging staging = {
     .filled = filled, .put_back = put_back, .free = packing_free};
+
+/* What uses scratch memory of a plan is on one stream. */
+static tutti_status scratch_again(struct packed *packed)
+{
+    (void)packed;
+    return TUTTI_OK;
+}
+
+static const struct packed_staging scratch = {
+    .filled = filled, .put_back = put_back, .free = packing_free, .again = scratch_again};
 
 /* With memory for so many bytes, and room for what is copied behind the struct. */
 static tutti_status make(struct device *device, void *stream, enum tensor_use use, uint64_t bytes,
@@ -209,7 +239,7 @@ static tutti_status make(struct device *device, void *stream, enum tensor_use us
     p->stream = stream;
     tutti_status status = take_room(device, bytes, stream, &p->room);
     if (status && p->room)
-        give_room(device, p->room);
+        give_room(device, p->room, stream);
     if (status) {
         free(p);
         return status;
@@ -222,6 +252,7 @@ static tutti_status begin(struct packing *p, struct packed **list, void **ret_da
 {
     const tutti_status status = p->packed.use & TENSOR_READ ? copy_all(p, false) : TUTTI_OK;
 
+    p->is_used = true;
     if (status) {
         packing_free(&p->packed);
         return status;
@@ -269,6 +300,31 @@ tutti_status device_row(struct device *device, void *stream, enum tensor_use use
     for (uint32_t i = 0; i < count; i++)
         p->block[i] = blocks[i];
     return begin(p, list, ret_data);
+}
+
+tutti_status device_scratch(struct device *device, void *stream, uint64_t bytes,
+                            struct packed **list)
+{
+    struct packing *p;
+    const tutti_status status = make(device, stream, 0, bytes, 0, &p);
+
+    if (status)
+        return status;
+    p->packed.staging = &scratch;
+    p->packed.next = *list;
+    *list = &p->packed;
+    return TUTTI_OK;
+}
+
+void *device_scratch_memory(struct packed *list)
+{
+    while (list && list->staging != &scratch)
+        list = list->next;
+    if (!list)
+        return NULL;
+    struct packing *p = (struct packing *)list;
+    p->is_used = true;
+    return p->room->memory;
 }
 
 static struct device_span reach_of(const tutti_device_view *view)

@@ -9,7 +9,8 @@
  * the number of members and the size. Of uneven blocks all members must know the sizes where they
  * are handed on by others: in all_gather and reduce_scatter they do, else such blocks go by
  * messages, one by one. The fixed order takes algorithms that reduce all members' operands at once.
- * Algorithms in rounds are taken where the members of the host outnumber its CPUs.
+ * Algorithms in rounds are taken where the members of the host outnumber its CPUs. Where an engine takes tensors on
+ * devices and does not reduce as the call wants, kernels of the device do, between operations of the engine, at any size.
  */
 #include "dispatch/dispatch.h"
 
@@ -32,6 +33,10 @@ const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind
         return "the group has one member";
     if (kind == ALGORITHM_NATIVE)
         return facts->native ? NULL : "no backend of the group does whole operations";
+    if (kind == ALGORITHM_KERNELS)
+        return facts->native && facts->native->device_type
+                   ? NULL
+                   : "no engine of the group takes tensors on devices";
     if (uses_memory(kind) && !facts->mapped)
         return "no provider maps memory between members";
     if (uses_memory(kind) && layout_fullest(layout) > MAPPED_LOCAL_MAX)
@@ -101,17 +106,65 @@ static const char *native_objection(const struct group_facts *facts,
                : "the engine leaves it to the core";
 }
 
-bool choose_takes_devices(const struct group_facts *facts, const struct call_fields *fields)
+/* Whether the engine carries another operation for such a call, with elements that are only moved. */
+static bool moves_by(const struct native_facts *native, tutti_collective what, uint32_t operation,
+                     uint32_t flags)
+{
+    what.operation = operation;
+    what.flags = flags;
+    what.op = -1;
+    return native->ops->serves(native->host, native->host_self, &what) == 1;
+}
+
+/* The same for kernels of the device, between the engine's operations. */
+static const char *kernels_objection(const struct group_facts *facts,
+                                     const struct call_fields *fields)
+{
+    const struct native_facts *native = facts->native;
+    const bool scatters = fields->operation == OPERATION_REDUCE_SCATTER;
+    const uint32_t hands_out = fields->operation == OPERATION_REDUCE ? TUTTI_COLLECTIVE_GATHER
+                                                                     : TUTTI_COLLECTIVE_ALL_GATHER;
+    tutti_collective what =
+        plan_describe(fields, facts->layout->size, (uint32_t)tutti_dtype_size(fields->dtype));
+
+    what.device_type = native->device_type;
+    if (!(fields->flags & CALL_DIRECT))
+        return "the tensors of the call are not on the devices of the engine, or it leaves them to "
+               "the core";
+    if (fields->op >= TUTTI_PREMUL_SUM || !tutti_reduce_op_meaning(fields->op, fields->dtype))
+        return "devices have no kernel of the operation";
+    if (!fields->count && !(fields->flags & CALL_UNEVEN))
+        return "there is nothing to move";
+    for (uint32_t flags = 0; flags <= TUTTI_COLLECTIVE_UNEVEN; flags += TUTTI_COLLECTIVE_UNEVEN)
+        if (!moves_by(native, what, TUTTI_COLLECTIVE_ALL_TO_ALL, flags) ||
+            (!scatters && !moves_by(native, what, hands_out, flags)))
+            return "the engine does not move the elements";
+    return NULL;
+}
+
+/* Whether blocks of one size and of several pass, of calls that differ from this one in nothing else. */
+static bool passes(const struct group_facts *facts, const struct call_fields *fields,
+                   const char *(*objection)(const struct group_facts *facts,
+                                            const struct call_fields *fields))
 {
     struct call_fields even = *fields, uneven;
 
-    if (!facts->native || !facts->native->device_type)
-        return false;
     even.count = 1;
     even.flags = (uint8_t)((fields->flags | CALL_DIRECT) & ~CALL_UNEVEN);
     uneven = even;
     uneven.flags |= CALL_UNEVEN;
-    return !native_objection(facts, &even) && !native_objection(facts, &uneven);
+    return !objection(facts, &even) && !objection(facts, &uneven);
+}
+
+enum device_way choose_device_way(const struct group_facts *facts, const struct call_fields *fields)
+{
+    if (!facts->native || !facts->native->device_type)
+        return DEVICE_WAY_STAGED;
+    if (passes(facts, fields, native_objection))
+        return DEVICE_WAY_NATIVE;
+    return operation_reduces(fields->operation) && passes(facts, fields, kernels_objection)
+               ? DEVICE_WAY_KERNELS
+               : DEVICE_WAY_STAGED;
 }
 
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
@@ -123,6 +176,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
         return why;
     if (algorithm->kind == ALGORITHM_NATIVE)
         return native_objection(facts, fields);
+    if (algorithm->kind == ALGORITHM_KERNELS)
+        return kernels_objection(facts, fields);
     if (fields->flags & CALL_UNEVEN && uses_memory(algorithm->kind)) {
         if (!operation_shares_sizes(fields->operation) && algorithm->kind != ALGORITHM_REGISTERED)
             return "only sender and receiver know how long a block is";
@@ -184,7 +239,9 @@ const struct algorithm *choose_algorithm(const struct group_facts *facts,
 
     /* Nothing else reaches the tensors: an engine that takes other counts alone fails the call. */
     if (fields->flags & CALL_DIRECT && native && (fields->count || fields->flags & CALL_UNEVEN))
-        return native;
+        return choose_device_way(facts, fields) == DEVICE_WAY_KERNELS
+                   ? way_of(facts, fields, ALGORITHM_KERNELS, bytes)
+                   : native;
     if (fixed && fixed == way_of(facts, fields, fixed->kind, bytes) &&
         !choose_objection(facts, fixed, fields, bytes))
         return fixed;

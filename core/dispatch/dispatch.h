@@ -118,12 +118,18 @@ const char *choose_obstacle(const struct group_facts *facts, enum algorithm_kind
 const char *choose_objection(const struct group_facts *facts, const struct algorithm *algorithm,
                              const struct call_fields *fields, uint64_t bytes);
 
+/* How calls use tensors on a device. */
+enum device_way {
+    DEVICE_WAY_STAGED, /* by stand-ins in pinned memory */
+    DEVICE_WAY_NATIVE, /* where they lie, by an engine */
+    DEVICE_WAY_KERNELS /* where they lie, by kernels of the device between operations of the engine */
+};
 /*
- * Whether an engine takes such calls with tensors where they lie, on a device. Only operation, op, dtype and order
- * count, so that it is known before the tensors are looked at, and the same for blocks of one size and of
- * several.
+ * Only operation, op, dtype and order count, so that it is known before the tensors are looked at, and the same for
+ * blocks of one size and of several.
  */
-bool choose_takes_devices(const struct group_facts *facts, const struct call_fields *fields);
+enum device_way choose_device_way(const struct group_facts *facts,
+                                  const struct call_fields *fields);
 
 /* The algorithm that the call takes, possible or not; NULL: there is no such operation. */
 const struct algorithm *choose_algorithm(const struct group_facts *facts,

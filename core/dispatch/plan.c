@@ -13,7 +13,7 @@
 static const char *carrier_of(const struct group_facts *facts, enum algorithm_kind kind)
 {
     const char *name = kind == ALGORITHM_ALONE      ? "self"
-                       : kind == ALGORITHM_NATIVE   ? (facts->native ? facts->native->name : NULL)
+                       : algorithm_by_engine(kind)  ? (facts->native ? facts->native->name : NULL)
                        : kind == ALGORITHM_MESSAGES ? facts->remote_name
                                                     : facts->local_name;
 
@@ -114,6 +114,7 @@ static const char *why_chosen(const struct group_facts *facts, const struct algo
         [ALGORITHM_MESSAGES] = "the way over messages at this size",
         [ALGORITHM_COMPOSED] = "memory inside hosts, messages only between them",
         [ALGORITHM_REGISTERED] = "the tensors are in registered memory",
+        [ALGORITHM_KERNELS] = "the engine moves, and kernels of the device reduce as it does not",
         [ALGORITHM_NATIVE] = "the backend's engine does all of it",
     };
 
@@ -153,6 +154,7 @@ static const char *why_not(const struct group_facts *facts, const struct call_fi
                                   : "no faster at this size";
     switch (chosen->kind) {
     case ALGORITHM_NATIVE:
+    case ALGORITHM_KERNELS:
         return "the engine comes first";
     case ALGORITHM_INLINE:
         return "short enough for the announce line";
@@ -200,6 +202,14 @@ static struct plan_candidate candidate_of(const struct group_facts *facts,
     return candidate;
 }
 
+/* Engines that the group lacks are no candidates. */
+static bool has_engine_of(const struct group_facts *facts, enum algorithm_kind kind)
+{
+    if (!algorithm_by_engine(kind))
+        return true;
+    return facts->native && (kind == ALGORITHM_NATIVE || facts->native->device_type);
+}
+
 int plan_explain(const struct group_facts *facts, const struct call_fields *fields,
                  uint32_t element_bytes, uint64_t moved,
                  struct plan_candidate ret_candidates[PLAN_CANDIDATES_MAX])
@@ -222,7 +232,7 @@ int plan_explain(const struct group_facts *facts, const struct call_fields *fiel
             struct plan_candidate candidate;
 
             if (other->operation != fields->operation || other == chosen ||
-                (other->kind == ALGORITHM_NATIVE && !facts->native))
+                !has_engine_of(facts, other->kind))
                 continue;
             candidate = candidate_of(facts, other, fields, bytes, moved);
             if (candidate.possible != possible)

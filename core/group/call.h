@@ -154,10 +154,10 @@ struct plan_entry {
     struct schedule registered_schedule;
 };
 
-/* Whether an engine does all of it. */
+/* Whether an engine does all of it, or all but the reduction. */
 static inline bool call_is_native(const struct call *call)
 {
-    return call->kind == CALL_COLLECTIVE && call->plan->plan.algorithm->kind == ALGORITHM_NATIVE;
+    return call->kind == CALL_COLLECTIVE && algorithm_by_engine(call->plan->plan.algorithm->kind);
 }
 
 struct call_list {

@@ -416,7 +416,7 @@ static tutti_status explain(const struct backend_choice *choice, const struct ca
     facts = ruled ? carriers_rule_facts(carriers, choice, rule, layout, &native)
                   : carriers_facts(carriers, layout, &native);
     facts.crowded = facts.mapped && layout->size > cpu_usable();
-    if (asked.on_device && choose_takes_devices(&facts, &asked.fields))
+    if (asked.on_device && choose_device_way(&facts, &asked.fields))
         asked.fields.flags |= CALL_DIRECT;
     return explain_collective(&facts, ruled ? rule : NULL, &asked, fn, user);
 }

@@ -198,6 +198,7 @@ tutti_status group_advance(struct tutti_group *group, struct call *call)
     case ALGORITHM_INLINE:
         return advance_inline(group, call);
     case ALGORITHM_NATIVE:
+    case ALGORITHM_KERNELS:
         return native_call_advance(group, call);
     default:
         return advance_schedule(group, call);

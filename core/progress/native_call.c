@@ -141,15 +141,18 @@ tutti_status native_call_advance(struct tutti_group *group, struct call *call)
             call_begins(call);
             status = n->request.status;
         }
-    } else {
+    } else if (n->under_way) {
         status = native_test(group, n);
     }
+    status = native_failed(n, status, "complete an operation");
+    if (!status)
+        status = native_kernels_go_on(n, call);
     if (status == TUTTI_ERR_NOT_READY) {
         n->waits = true;
         return status;
     }
     if (status) {
-        hold_back(n, native_failed(n, status, "complete an operation"));
+        hold_back(n, status);
         return TUTTI_ERR_NOT_READY;
     }
     if (n->device)

@@ -104,6 +104,7 @@ static const char *carrier_of(const struct tutti_group *group, const struct plan
     case ALGORITHM_COMPOSED:
         return route->composed;
     case ALGORITHM_NATIVE:
+    case ALGORITHM_KERNELS:
         return route->facts.native->name;
     default:
         return route->facts.local_name;
@@ -145,7 +146,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
     entry->record.algorithm = entry->plan.algorithm->name;
     entry->record.rule = rule ? rule->words : NULL;
     entry->engine = plan_describe(fields, group->size, element);
-    if (entry->plan.algorithm->kind == ALGORITHM_NATIVE)
+    if (algorithm_by_engine(entry->plan.algorithm->kind))
         entry->engine.device_type = facts->native->device_type;
     entry->mapped_bytes = bytes_to_mapped(entry, fields->count * element);
     *ret_entry = entry;

@@ -25,7 +25,7 @@ static bool may_be_in_pieces(const struct call *call)
 {
     const enum algorithm_kind kind = call->plan->plan.algorithm->kind;
 
-    return kind != ALGORITHM_NATIVE && kind != ALGORITHM_INLINE && kind != ALGORITHM_ALONE &&
+    return !algorithm_by_engine(kind) && kind != ALGORITHM_INLINE && kind != ALGORITHM_ALONE &&
            !call->registered;
 }
 

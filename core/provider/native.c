@@ -283,10 +283,29 @@ static tutti_status lay_out(struct tutti_group *group, struct native *n, struct 
     n->batch_count = 0;
     for (const struct call *call = first; call; call = native_next(call))
         count++;
-    const tutti_status status =
+    tutti_status status =
         count == 1 ? lay_out_one(group, n, first) : lay_out_batch(group, n, first, count);
+    n->kernels.step = n->kernels.steps = 0;
+    if (!status && first->plan->plan.algorithm->kind == ALGORITHM_KERNELS)
+        status = native_kernels_begin(n, first);
     n->laid_out = !status;
     return status;
+}
+
+static tutti_status started(struct native *n, tutti_status status)
+{
+    if (status == TUTTI_ERR_BUSY) {
+        n->waits = true;
+        return TUTTI_ERR_NOT_READY;
+    }
+    n->under_way = !status;
+    return native_failed(n, status, "start an operation");
+}
+
+tutti_status native_start_one(struct native *n, const tutti_collective *what)
+{
+    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    return started(n, n->ops->start(n->team, what, &n->request));
 }
 
 tutti_status native_start(struct tutti_group *group, struct call *call)
@@ -296,15 +315,14 @@ tutti_status native_start(struct tutti_group *group, struct call *call)
 
     if (status)
         return status;
-    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
-    status = n->batch_count ? n->ops->start_batch(n->team, n->batch, n->batch_count, &n->request)
-                            : n->ops->start(n->team, &n->memory.what, &n->request);
-    if (status == TUTTI_ERR_BUSY) {
-        n->waits = true;
-        return TUTTI_ERR_NOT_READY;
+    if (n->kernels.steps) {
+        n->request.status = TUTTI_OK; /* native_kernels_go_on() starts them */
+        return TUTTI_OK;
     }
-    n->under_way = !status;
-    return native_failed(n, status, "start an operation");
+    if (!n->batch_count)
+        return native_start_one(n, &n->memory.what);
+    n->request = (tutti_request){.status = TUTTI_ERR_NOT_READY};
+    return started(n, n->ops->start_batch(n->team, n->batch, n->batch_count, &n->request));
 }
 
 tutti_status native_test(struct tutti_group *group, struct native *n)

@@ -20,6 +20,13 @@ struct native_memory {
     uint64_t block_bytes;
 };
 
+/* A reduction by kernels of the device: its steps, each an operation of the engine; native_kernels.c. */
+struct native_kernels {
+    tutti_collective what; /* the step that comes next, or is under way */
+    uint64_t *counts;      /* of its blocks; in the call's memory */
+    uint32_t step, steps;  /* its number, and how many there are; equal: none is left */
+};
+
 struct native {
     struct host_user user;
     const tutti_collectives_ops *ops;
@@ -50,6 +57,7 @@ struct native {
     const tutti_collective **
         batch; /* in place of it: operations that are launched as one; of the first call's memory */
     uint32_t batch_count; /* 0: one alone */
+    struct native_kernels kernels;
     /* Memory that the engine may write until the team is closed. */
     struct chain kept;
     struct packed *kept_packed;
@@ -95,6 +103,8 @@ tutti_status native_failed(struct native *n, tutti_status status, const char *wh
 /* Hands the call's operation to the engine, with those that are launched together with it. NOT_READY: it takes none
  * now. */
 tutti_status native_start(struct tutti_group *group, struct call *call);
+/* The same for one operation, which `what` says. */
+tutti_status native_start_one(struct native *n, const tutti_collective *what);
 /* The result of the operation, or NOT_READY. */
 tutti_status native_test(struct tutti_group *group, struct native *n);
 /* The operation is over, well or badly: the next one begins anew. */
@@ -126,3 +136,15 @@ tutti_status native_memory_lay_out(struct tutti_group *group, struct call *call,
                                    struct native_memory *ret_memory);
 /* The operation is complete: copies what the engine wrote elsewhere. */
 void native_memory_give_back(const struct native_memory *memory);
+
+/* ---- native_kernels.c ---- */
+
+/* How many bytes of the device's memory such a reduction needs on this member. `in_sizes`: bytes of its uneven blocks;
+ * NULL where they are even. */
+uint64_t native_kernels_scratch(const struct tutti_group *group, const struct call_fields *fields,
+                                const uint64_t *in_sizes);
+/* The call's memory is laid out: tells how many steps it has. */
+tutti_status native_kernels_begin(struct native *n, struct call *call);
+/* The last step that was started is on the stream: puts there what is behind it, and starts those that are left. OK: all is
+ * on the stream. NOT_READY: a step is under way, or the engine takes none now. Nothing is left of other calls. */
+tutti_status native_kernels_go_on(struct native *n, const struct call *call);

@@ -10,8 +10,9 @@ const char served_head[] =
     "# operation\tplace\tmembers\tfrom bytes\tto bytes\tprovider\talgorithm\n"
     "# cuda:PLACE, where tensors are on a GPU, in host memory or some in each, has the rows of "
     "PLACE.\n"
-    "# nccl, beside auto for host memory: tensors are on GPUs; those in host memory have the rows "
-    "of shm.\n";
+    "# nccl, beside auto for host memory: tensors are on GPUs; those in host memory, and "
+    "operations "
+    "made at run time, have the rows of shm.\n";
 
 const char *served_place(const char *where)
 {

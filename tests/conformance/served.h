@@ -8,7 +8,7 @@
  * where every member knows them, else of none), those in the fixed order and averages of f16 and 8-bit
  * floats (`_fixed`), and reductions that the place's engine leaves to the core (`_core`). Tensors on GPUs
  * are served as host tensors are: the place "cuda:shm" has the rows of "shm". But NCCL takes them where they lie, so
- * the rows of "nccl" are those of tensors on GPUs alone.
+ * the rows of "nccl" are those of tensors on GPUs alone, and of operations that are built in.
  */
 #pragma once
 

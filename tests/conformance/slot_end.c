@@ -216,10 +216,14 @@ static bool averages_in_one_step(const struct conformance_call *call)
             call->dtype == TUTTI_F8E5M2);
 }
 
-/* The place of the table whose rows the call has. */
+/* The place of the table whose rows the call has. Operations made at run time are the host's. */
 static const char *place_of(const struct conformance_call *call)
 {
-    return call->devices == DEVICES_ALIKE && !sequence_is_on_devices(call) ? "shm" : run.where;
+    const bool is_made = space_reduces(call->operation) &&
+                         (space_is_own(call->op_level) || space_is_premul(call->op_level));
+
+    return call->devices == DEVICES_ALIKE && (is_made || !sequence_is_on_devices(call)) ? "shm"
+                                                                                        : run.where;
 }
 
 /* NCCL moves long messages where both sides lie on GPUs; the table tells how all others go. */

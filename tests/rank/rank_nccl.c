@@ -130,9 +130,22 @@ RANK_CASE(blocks_of_different_sizes_go_over_nccl)
     check_ok(tutti_group_destroy(world));
 }
 
-RANK_CASE(what_nccl_does_not_do_goes_by_the_host)
+static void larger(void *to, const void *a, const void *b, uint64_t count, tutti_dtype dtype,
+                   void *user)
+{
+    const int32_t *x = a, *y = b;
+    int32_t *z = to;
+
+    (void)dtype;
+    (void)user;
+    for (uint64_t i = 0; i < count; i++)
+        z[i] = x[i] > y[i] ? x[i] : y[i];
+}
+
+RANK_CASE(what_kernels_do_not_do_either_goes_by_the_host)
 {
     tutti_options options;
+    tutti_reduce_op op;
     static struct vector v;
     int32_t host = rank, *data = &host;
     int64_t shape;
@@ -140,14 +153,14 @@ RANK_CASE(what_nccl_does_not_do_goes_by_the_host)
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
 
-    make(&v, COUNT, 1 << rank);
-    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL));
-    check_eq(element(&v, stream, 7), (1 << size) - 1);
-    options.flags = TUTTI_FIXED_ORDER;
-    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
-    check_eq(element(&v, stream, 7), size * ((1 << size) - 1));
+    make(&v, COUNT, rank);
+    require_ok(tutti_reduce_op_create("larger", larger, 0, NULL, &op));
+    check_ok(tutti_all_reduce(world, &v.tensor, op, &options, NULL));
+    check_str_eq(rank_served_by(world), "shm all_reduce_inline");
+    check_eq(element(&v, stream, 7), size - 1);
     check_ok(tutti_all_reduce(world, &on_host, TUTTI_SUM, NULL, NULL));
     check_eq(host, size * (size - 1) / 2);
+    tutti_reduce_op_free(op);
     check_ok(tutti_group_destroy(world));
 }
 
