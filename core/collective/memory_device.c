@@ -109,11 +109,12 @@ static const struct tutti_group *find_user(const struct tutti_memory *memory)
     return group;
 }
 
-/* While no operation begins. */
+/* Whether something of the group may be on streams of its device, while no operation begins. */
 static bool has_operations(struct tutti_group *group)
 {
     (void)issued_move(group);
-    return group->calls.issued || group->ways.device_native->launched;
+    return group->calls.issued || group->ways.device_native->launched ||
+           group->calls.moving.under_way || group->calls.returning.first;
 }
 
 static tutti_status check_idle(struct tutti_group *group, const struct tutti_memory *memory)

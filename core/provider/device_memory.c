@@ -27,8 +27,11 @@ static tutti_status by_engine(struct tutti_memory *memory)
     tutti_status status = native_lend(group, n);
     if (status)
         return status;
+    engine_take(&group->context->engine);
+    const bool is_aborted = n->aborted;
+    engine_release(&group->context->engine);
     const uint64_t errors = error_number();
-    status = n->aborted ? group_verdict(group)
+    status = is_aborted ? group_verdict(group)
                         : n->ops->memory_register(n->team, memory->address, memory->asked,
                                                   &memory->address, &memory->of_engine);
     native_return(group, n);

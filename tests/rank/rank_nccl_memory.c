@@ -202,12 +202,10 @@ RANK_CASE(what_is_registered_with_nccl_ends_with_the_group)
     gpu_free(own);
 }
 
-static tutti_group *halves(tutti_group *world, int rank, int size)
+static tutti_group *halves(tutti_group *world, int rank)
 {
     tutti_group *half = NULL;
 
-    (void)rank;
-    (void)size;
     require_ok(tutti_group_split(world, rank % 2, rank, NULL, &half));
     return half;
 }
@@ -217,7 +215,7 @@ RANK_CASE(memory_may_be_registered_with_two_groups_over_nccl)
     tutti_options options;
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
-    tutti_group *half = halves(world, rank, size);
+    tutti_group *half = halves(world, rank);
     tutti_memory *memory = allocate(world);
     tutti_memory *again = register_own(half, tutti_memory_address(memory));
 
