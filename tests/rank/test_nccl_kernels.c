@@ -80,3 +80,9 @@ Test(nccl_kernels, an_error_between_kernels_is_told_to_all)
 {
     expect_same_words("an_error_between_kernels_is_told_to_all", "STANDIN_NCCL_ASYNC_AT=2", false);
 }
+
+Test(nccl_kernels, a_rank_without_memory_for_kernels_ends_the_group)
+{
+    expect_same_words("a_rank_without_memory_for_kernels_ends_the_group",
+                      "STANDIN_CUDA_MEMORY_MIB=8", false);
+}
