@@ -473,6 +473,25 @@ RANK_CASE(the_fixed_order_on_one_rank_alone_is_a_mismatch)
     expect_end(world, stream, TUTTI_ERR_MISMATCH, "fixed order");
 }
 
+/* The devices have 8 MiB. */
+RANK_CASE(a_rank_without_memory_for_kernels_ends_the_group)
+{
+    enum { BYTES = 2 << 20 };
+    tutti_options options;
+    int64_t shape;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    tutti_tensor t = tutti_tensor_1d(gpu_allocate(BYTES), TUTTI_U8, &shape, BYTES);
+
+    t.device = gpu_device();
+    if (rank == 1)
+        (void)gpu_allocate(5 << 20);
+    const tutti_status status = tutti_all_reduce(world, &t, TUTTI_BOR, &options, NULL);
+    if (rank == 1)
+        check_eq(status, TUTTI_ERR_NO_MEMORY);
+    expect_end(world, stream, TUTTI_ERR_NO_MEMORY, "rank 1");
+}
+
 /* NCCL fails on rank 1 in the second step of its first call. */
 RANK_CASE(an_error_between_kernels_is_told_to_all)
 {

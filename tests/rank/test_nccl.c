@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness/launch.h"
+#include "same_words.h"
 
 TestSuite(nccl, .timeout = 120);
 
@@ -150,20 +151,6 @@ static struct ranks *start_of(const char *program, const char *name, const char 
 
     cr_assert_not_null(ranks);
     return ranks;
-}
-
-/* Ranks that live pass, and hear the same. */
-static void expect_same_words(struct ranks *ranks, bool without_1)
-{
-    char words[3][512] = {""};
-
-    cr_expect(ranks_wait(ranks));
-    for (int r = 0; r < 3; r += 1 + without_1) {
-        cr_expect(ranks_result(ranks, r)->passed, "%d: %s", r, ranks_result(ranks, r)->out);
-        cr_expect(ranks_value(ranks, r, "words", words[r], sizeof words[0]));
-        cr_expect_str_eq(words[r], words[0]);
-    }
-    ranks_free(ranks);
 }
 
 #define SAME_WORDS(name, fault)                                                                    \

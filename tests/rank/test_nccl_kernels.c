@@ -3,22 +3,20 @@
 #include <criterion/criterion.h>
 
 #include "harness/launch.h"
+#include "same_words.h"
 
 TestSuite(nccl_kernels, .timeout = 120);
 
-static const char *const eight_gpus[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
-                                         "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
-                                         "STANDIN_CUDA_DEVICES=8",
-                                         "TUTTI_BACKEND=cpu:auto,cuda:nccl",
-                                         "STANDIN_NCCL_FAULT_RANK=1",
-                                         NULL,
-                                         NULL};
-enum { FAULT = sizeof eight_gpus / sizeof eight_gpus[0] - 2 };
+#define SURROUNDINGS                                                                               \
+    "TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "TUTTI_NCCL=" TUTTI_STANDIN_NCCL, "STANDIN_CUDA_DEVICES=8",  \
+        "TUTTI_BACKEND=cpu:auto,cuda:nccl"
 
 static void run_of(const char *name, int size)
 {
+    const char *const env[] = {SURROUNDINGS, NULL};
+
     cr_expect(ranks_run(&(struct ranks_options){
-        .program = "rank_nccl_kernels", .case_name = name, .size = size, .env = eight_gpus}));
+        .program = "rank_nccl_kernels", .case_name = name, .size = size, .env = env}));
 }
 
 #define CASE(name, size)                                                                           \
@@ -44,39 +42,28 @@ CASE(streams_wait_for_works_by_kernels, 2)
 CASE(batches_and_plans_have_calls_by_kernels, 3)
 CASE(tensors_with_strides_go_by_kernels, 3)
 
-/* Three ranks with a fault of rank 1, or none. Those that live pass, and hear the same. */
-static void expect_same_words(const char *name, const char *fault, bool without_1)
+/* Three ranks with a fault of rank 1; NULL: none. */
+static struct ranks *start(const char *name, const char *fault)
 {
-    const char *env[FAULT + 2], *const *last = eight_gpus;
-    char words[3][512] = {""};
-
-    for (int i = 0; i < FAULT; i++)
-        env[i] = *last++;
-    env[FAULT] = fault;
-    env[FAULT + 1] = NULL;
+    const char *const env[] = {SURROUNDINGS, "STANDIN_NCCL_FAULT_RANK=1", fault, NULL};
     struct ranks *ranks = ranks_start(&(struct ranks_options){
         .program = "rank_nccl_kernels", .case_name = name, .size = 3, .env = env});
+
     cr_assert_not_null(ranks);
-    cr_expect(ranks_wait(ranks));
-    for (int r = 0; r < 3; r += 1 + without_1) {
-        cr_expect(ranks_result(ranks, r)->passed, "%d: %s", r, ranks_result(ranks, r)->out);
-        cr_expect(ranks_value(ranks, r, "words", words[r], sizeof words[0]));
-        cr_expect_str_eq(words[r], words[0]);
-    }
-    ranks_free(ranks);
+    return ranks;
 }
+
+#define SAME_WORDS(name, fault)                                                                    \
+    Test(nccl_kernels, name)                                                                       \
+    {                                                                                              \
+        expect_same_words(start(#name, fault), false);                                             \
+    }
+
+SAME_WORDS(the_fixed_order_on_one_rank_alone_is_a_mismatch, NULL)
+SAME_WORDS(an_error_between_kernels_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2")
+SAME_WORDS(a_rank_without_memory_for_kernels_ends_the_group, "STANDIN_CUDA_MEMORY_MIB=8")
 
 Test(nccl_kernels, a_rank_that_is_killed_ends_a_call_by_kernels)
 {
-    expect_same_words("a_rank_that_is_killed_ends_a_call_by_kernels", NULL, true);
-}
-
-Test(nccl_kernels, the_fixed_order_on_one_rank_alone_is_a_mismatch)
-{
-    expect_same_words("the_fixed_order_on_one_rank_alone_is_a_mismatch", NULL, false);
-}
-
-Test(nccl_kernels, an_error_between_kernels_is_told_to_all)
-{
-    expect_same_words("an_error_between_kernels_is_told_to_all", "STANDIN_NCCL_ASYNC_AT=2", false);
+    expect_same_words(start("a_rank_that_is_killed_ends_a_call_by_kernels", NULL), true);
 }

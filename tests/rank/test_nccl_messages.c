@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "harness/launch.h"
+#include "same_words.h"
 
 TestSuite(nccl_messages, .timeout = 120);
 
@@ -138,20 +139,6 @@ Test(nccl_messages, headers_of_messages_over_nccl_go_by_any_transport)
 }
 
 /* ---- failures, on rank 1 ---- */
-
-/* Ranks that live pass, and hear the same. */
-static void expect_same_words(struct ranks *ranks, bool without_1)
-{
-    char words[3][512] = {""};
-
-    cr_expect(ranks_wait(ranks) || without_1);
-    for (int r = 0; r < 3; r += 1 + without_1) {
-        cr_expect(ranks_result(ranks, r)->passed, "%d: %s", r, ranks_result(ranks, r)->out);
-        cr_expect(ranks_value(ranks, r, "words", words[r], sizeof words[0]));
-        cr_expect_str_eq(words[r], words[0]);
-    }
-    ranks_free(ranks);
-}
 
 #define SAME_WORDS(program, name, fault, more)                                                     \
     Test(nccl_messages, name)                                                                      \
