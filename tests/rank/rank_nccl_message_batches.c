@@ -14,10 +14,13 @@ static struct counts count_now(void)
     return (struct counts){nccl_launches(), nccl_groups()};
 }
 
+/* A real NCCL does not count. */
 static void expect_counts(struct counts before, int launches, int groups)
 {
     const struct counts now = count_now();
 
+    if (now.launches < 0)
+        return;
     check_eq(now.launches - before.launches, launches);
     check_eq(now.groups - before.groups, groups);
 }
@@ -110,7 +113,7 @@ RANK_CASE(messages_of_different_batches_are_launches_of_their_own)
             require_ok(tutti_irecv(world, &t[i].device, 0, (uint64_t)i, &options, &works[i]));
     check_ok(rank_end_works(works, 2 * EACH + OWN, TUTTI_OK));
     const int launches = count_now().launches - before.launches;
-    check(launches >= 2 + OWN && launches <= 2 * EACH + OWN);
+    check(before.launches < 0 || (launches >= 2 + OWN && launches <= 2 * EACH + OWN));
     expect_all(t, 2 * EACH + OWN, 0, "of several launches");
     free_all(t, 2 * EACH + OWN);
     check_ok(tutti_group_destroy(world));
