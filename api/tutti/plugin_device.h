@@ -87,6 +87,7 @@ typedef struct tutti_memory_place {
     uint32_t kind;        /* TUTTI_MEMORY_… */
     int32_t device;       /* its number; -1: of no device */
     uint32_t reserved;
+    uint64_t bytes; /* since minor 9: from the address on, of the same allocation; 0: not known */
 } tutti_memory_place;
 
 /* Answers of stream_check. */
@@ -163,7 +164,7 @@ typedef struct tutti_device_ops {
     /** The device with this number, 0 to device_count - 1, as the process sees them. Attaches nothing. */
     tutti_status (*device)(tutti_driver *driver, int32_t number, tutti_accelerator_info *ret_info);
     /** Where the byte at `address` is. Any address is allowed, also of memory that was freed. One tensor may lie
-     * in several allocations side by side: ask for its first and its last byte. TUTTI_ERR_INVALID_ARGUMENT: memory of
+     * in several allocations side by side: ask for its first byte, and for its last one unless `bytes` goes so far. TUTTI_ERR_INVALID_ARGUMENT: memory of
      * the make that no attached device reaches, such as another context's. */
     tutti_status (*locate)(tutti_driver *driver, const void *address,
                            tutti_memory_place *ret_place);

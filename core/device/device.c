@@ -336,7 +336,9 @@ tutti_status device_check_recording(struct device *device, void *stream, bool *r
     return TUTTI_OK;
 }
 
-static tutti_status check_byte(struct device *device, const void *at, const char *what)
+/* Also how many bytes of the same allocation begin there, as far as the driver tells. */
+static tutti_status check_byte(struct device *device, const void *at, const char *what,
+                               uint64_t *ret_bytes)
 {
     static const char *const kinds[] = {"no memory that its driver knows", "pinned host memory"};
     tutti_memory_place place = {.struct_size = sizeof place};
@@ -345,6 +347,7 @@ static tutti_status check_byte(struct device *device, const void *at, const char
 
     if (status)
         return say(status, errors, device->name, "tell where a tensor lies");
+    *ret_bytes = place.bytes;
     if (place.kind == TUTTI_MEMORY_MANAGED)
         return TUTTI_OK;
     if (place.kind != TUTTI_MEMORY_DEVICE)
@@ -361,12 +364,13 @@ tutti_status device_check_place(struct device *device, const tutti_tensor *tenso
                                 const struct tensor_size *size, const char *what)
 {
     const char *first = (const char *)tensor->data + tensor->byte_offset;
+    uint64_t bytes;
 
     if (!size->bytes)
         return TUTTI_OK;
-    tutti_status status = check_byte(device, first, what);
-    if (!status && size->contiguous)
-        status = check_byte(device, first + size->bytes - 1, what);
+    tutti_status status = check_byte(device, first, what, &bytes);
+    if (!status && size->contiguous && bytes < size->bytes)
+        status = check_byte(device, first + size->bytes - 1, what, &bytes);
     return status;
 }
 

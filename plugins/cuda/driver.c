@@ -335,14 +335,18 @@ tutti_status driver_locate(tutti_driver *driver, const void *address, tutti_memo
     unsigned type = 0, managed = 0;
     int device = -1;
     CUcontext context = NULL;
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
     CUpointer_attribute attributes[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
-    void *values[] = {&type, &managed, &device, &context};
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&type, &managed, &device, &context, &begin, &bytes};
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
     tutti_memory_place place = {.kind = TUTTI_MEMORY_UNKNOWN, .device = -1};
     /* Of memory that is not its own, the driver says success and nothing else. */
     const CUresult result =
-        driver->api.cuPointerGetAttributes(4, attributes, values, (CUdeviceptr)(uintptr_t)address);
+        driver->api.cuPointerGetAttributes(sizeof values / sizeof *values, attributes, values, at);
 
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE)
         return driver_fails(driver, result, "the CUDA driver", "asking where %p is", address);
@@ -359,6 +363,8 @@ tutti_status driver_locate(tutti_driver *driver, const void *address, tutti_memo
                               address, device);
     if (place.kind == TUTTI_MEMORY_DEVICE || place.kind == TUTTI_MEMORY_MANAGED)
         place.device = device;
+    if (place.kind != TUTTI_MEMORY_UNKNOWN && begin && at - begin < bytes)
+        place.bytes = begin + bytes - at;
     give(ret_place, ret_place->struct_size, &place, sizeof place);
     return TUTTI_OK;
 }

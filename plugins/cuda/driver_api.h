@@ -57,7 +57,9 @@
     X(CU_POINTER_ATTRIBUTE_CONTEXT, 1)                                                             \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
     X(CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                                                          \
-    X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)
+    X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                                                      \
+    X(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)                                                   \
+    X(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12)
 
 #define DRIVER_MEMORY_TYPES(X)                                                                     \
     X(CU_MEMORYTYPE_HOST, 1)                                                                       \

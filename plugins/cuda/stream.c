@@ -49,27 +49,41 @@ static tutti_status refuse_context(const tutti_accelerator *accelerator, CUconte
                           accelerator->words);
 }
 
+/* The context of a stream and, if that is the device's, whether it is captured. */
+static CUresult look(const tutti_accelerator *accelerator, void *stream, CUcontext *ret_context,
+                     CUstreamCaptureStatus *ret_capture)
+{
+    const struct driver_api *api = &accelerator->driver->api;
+    struct entry entry;
+    CUresult result = accelerator_enter(accelerator, &entry);
+
+    if (result)
+        return result;
+    *ret_context = accelerator->context;
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
+        result = api->cuStreamGetCtx(stream, ret_context);
+    if (!result && *ret_context == accelerator->context)
+        result = api->cuStreamIsCapturing(stream, ret_capture);
+    return accelerator_leave(accelerator, &entry, result);
+}
+
 tutti_status stream_check(tutti_accelerator *accelerator, void *stream, uint32_t *ret_flags)
 {
-    const tutti_driver *driver = accelerator->driver;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUcontext context = accelerator->context;
-    CUresult result = CUDA_SUCCESS;
+    CUresult result = look(accelerator, stream, &context, &capture);
     bool is_beside =
         false; /* the legacy stream, while a stream that is ordered with it is captured */
 
-    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
-        result = IN_CONTEXT(accelerator, cuStreamGetCtx(stream, &context));
-    if (!result && context != accelerator->context)
+    if (context != accelerator->context)
         return refuse_context(accelerator, context);
-    if (!result)
-        result = IN_CONTEXT(accelerator, cuStreamIsCapturing(stream, &capture));
     if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
         is_beside = true;
         result = CUDA_SUCCESS;
     }
     if (result)
-        return driver_fails(driver, result, accelerator->words, "looking at stream %p", stream);
+        return driver_fails(accelerator->driver, result, accelerator->words, "looking at stream %p",
+                            stream);
     *ret_flags = (capture || is_beside ? TUTTI_STREAM_CAPTURING : 0) |
                  (capture == CU_STREAM_CAPTURE_STATUS_ACTIVE ? TUTTI_STREAM_RECORDS : 0) |
                  (stream == CU_STREAM_PER_THREAD ? TUTTI_STREAM_OF_THREAD : 0);

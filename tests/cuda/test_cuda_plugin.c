@@ -162,6 +162,27 @@ Test(cuda_plugin, memory_of_a_context_of_the_programs_own_is_refused)
     bench_close(&bench);
 }
 
+Test(cuda_plugin, an_address_is_told_with_the_bytes_of_its_allocation_behind_it)
+{
+    struct bench bench = bench_open();
+    tutti_memory_place place = {.struct_size = sizeof place};
+    char here, *memory;
+    static const uint32_t kinds[] = {TUTTI_MEMORY_DEVICE, TUTTI_MEMORY_PINNED,
+                                     TUTTI_MEMORY_MANAGED};
+
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(bench.ops->allocate(bench.accelerator, kinds[i], BYTES, (void **)&memory),
+                     TUTTI_OK);
+        cr_assert_eq(bench.ops->locate(bench.driver, memory + 8, &place), TUTTI_OK);
+        cr_expect_eq(place.kind, kinds[i]);
+        cr_expect_eq(place.bytes, BYTES - 8);
+        bench.ops->release(bench.accelerator, kinds[i], memory);
+    }
+    cr_assert_eq(bench.ops->locate(bench.driver, &here, &place), TUTTI_OK);
+    cr_expect_eq(place.bytes, 0);
+    bench_close(&bench);
+}
+
 /* ---- streams of the program --- */
 
 Test(cuda_plugin, a_stream_of_another_device_is_refused_by_name)

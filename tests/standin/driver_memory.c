@@ -57,8 +57,14 @@ void the_driver_says_where_an_allocation_begins(void)
     CUdeviceptr memory = driver_memory(1000), start = 0;
     char *pinned = driver_pinned(8192);
     size_t bytes = 0;
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                   CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *answers[] = {&start, &bytes};
 
     OK(cu.cuMemGetAddressRange_v2(&start, &bytes, memory + 8));
+    CHECK(start == memory && bytes == 1000);
+    start = bytes = 0;
+    OK(cu.cuPointerGetAttributes(2, asked, answers, memory + 999));
     CHECK(start == memory && bytes == 1000);
     OK(cu.cuMemHostGetDevicePointer_v2(&start, pinned + 10, 0));
     CHECK(start == at(pinned + 10));
