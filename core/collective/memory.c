@@ -301,8 +301,9 @@ static tutti_status agree(const char *function, struct tutti_group *group,
                                 .bytes = memory->bytes};
     struct kept_error own;
 
+    const bool has_failed = status || !statuses;
     status = memory_compare(function, group, &piece, statuses ? pieces : NULL);
-    if (status)
+    if (status || has_failed) /* the first, if the second */
         return status;
     error_init(&own);
     status = share(group, memory, pieces);
