@@ -149,12 +149,29 @@ static tutti_status stand_in(struct tutti_group *group, struct making *making, i
                  "TUTTI_PINNED_MIB raises that");
 }
 
+/* What does calls of that kind. Programs make the same ones again and again, so the last answer is kept. */
+static enum device_way way_of_kind(struct tutti_group *group, const struct call_fields *fields)
+{
+    const uint64_t kind = fields->dtype | (uint64_t)(uint8_t)fields->op << 32 |
+                          (uint64_t)fields->operation << 40 | (uint64_t)fields->flags << 48;
+    const uint64_t kept = atomic_load_explicit(&group->ways.device_way, memory_order_relaxed);
+
+    if (kept >> 56 && (kept & (UINT64_MAX >> 8)) == kind)
+        return (enum device_way)((kept >> 56) - 1);
+    const int route = route_of(group, &group->choice.rules[0]);
+    const enum device_way way = choose_device_way(&group->ways.routes.each[route].facts, fields);
+
+    atomic_store_explicit(&group->ways.device_way, kind | ((uint64_t)way + 1) << 56,
+                          memory_order_relaxed);
+    return way;
+}
+
 /*
  * Whether the tensors of the call are used where they lie, by the group's engine for devices. Every member finds the same:
  * the fields of the call that are known by now decide, and nothing of this member's tensors.
  */
-static enum device_way way_on_device(const struct tutti_group *group,
-                                     const struct stand_ins *stand_ins, tutti_dtype dtype)
+static enum device_way way_on_device(struct tutti_group *group, const struct stand_ins *stand_ins,
+                                     tutti_dtype dtype)
 {
     struct call_fields fields;
 
@@ -166,8 +183,7 @@ static enum device_way way_on_device(const struct tutti_group *group,
     if (operation_reduces(fields.operation) &&
         (group->reproducible || stand_ins->flags & TUTTI_FIXED_ORDER))
         fields.flags |= CALL_ORDERED;
-    const int route = route_of(group, &group->choice.rules[0]);
-    return choose_device_way(&group->ways.routes.each[route].facts, &fields);
+    return way_of_kind(group, &fields);
 }
 
 /* The tensor itself, or a contiguous copy on the device. */

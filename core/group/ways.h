@@ -86,6 +86,7 @@ struct group_ways {
     struct endpoint endpoints[TRANSPORTS];
     struct native *native;        /* NULL: no engine does whole operations */
     struct native *device_native; /* NULL: none does them on devices */
+    _Atomic uint64_t device_way;  /* how calls of one kind use tensors there; 0: not yet known */
     struct p2p_engine *p2p_engine;
     struct routes routes;
     int map_level; /* whose memory the local peers map, if its backend maps any */
