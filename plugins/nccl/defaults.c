@@ -2,7 +2,7 @@
 /*
  * NCCL reads these variables when it makes the first id or begins the first communicator of a process, and in a thread
  * that makes the communicator, which needs some 0.3 s. There is no function that sets them. So the environment has them
- * for so long (../ucx/environment.h). Once a communicator is ready, NCCL has read all of them, and no later group changes
+ * for so long (../common/environment.h). Once a communicator is ready, NCCL has read all of them, and no later group changes
  * the environment.
  *
  * By itself NCCL takes InfiniBand's interfaces, else all but those of loopback and containers. The one of `bind_address`
@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../ucx/environment.h"
-#include "../ucx/interface.h"
+#include "../common/environment.h"
+#include "../common/interface.h"
 #include "lines.h"
 #include "settings.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "../ucx/caller.h"
+#include "../common/caller.h"
 
 /*
  * The environment has NCCL_SOCKET_IFNAME, the interface of `bind_address` ("": not known), and NCCL_DEBUG and

@@ -2,7 +2,7 @@
 /* NCCL in this process: opened by the first call, never closed. */
 #pragma once
 
-#include "../ucx/caller.h"
+#include "../common/caller.h"
 #include "nccl_api.h"
 
 #define NCCL_MEMBER(result, name, parameters) result(*name) parameters;

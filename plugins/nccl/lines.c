@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../ucx/listeners.h"
+#include "../common/listeners.h"
 
 enum { LINE_BYTES = 2048, WARNING = 1, INFORMATION = 2, DETAIL = 3 };
 

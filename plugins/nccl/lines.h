@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "../ucx/caller.h"
+#include "../common/caller.h"
 
 /* The file that NCCL has to print to, for NCCL_DEBUG_FILE; NULL: there is none. `prints_without_teams`: lines that
  * nobody hears go to stdout. */

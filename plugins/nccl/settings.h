@@ -2,7 +2,7 @@
 /* NCCL's own variables of the environment, as far as members have to have them alike. */
 #pragma once
 
-#include "../ucx/caller.h"
+#include "../common/caller.h"
 
 enum { SETTINGS_MAX = 24, SETTING_BYTES = 96 };
 

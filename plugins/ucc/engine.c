@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../ucx/log.h"
+#include "../common/log.h"
 
 enum { NAP_NS = 100000, DESTROY_TESTS = 1000, LEAVE_TESTS = 100 };
 

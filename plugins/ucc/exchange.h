@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../ucx/caller.h"
-#include "../ucx/inherited.h"
+#include "../common/caller.h"
+#include "../common/inherited.h"
 #include "ucc_api.h"
 
 /* On whose behalf UCC asks. As UCC may ask long after, it lives as long as what UCC has made with it. */

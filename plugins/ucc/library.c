@@ -4,7 +4,7 @@
  * linker finds it.
  *
  * UCC brings UCX. That would rewrite code of libc and take signals while it is loaded, so the environment has
- * some variables more just then: ../ucx/environment.h. A process that has another UCX keeps that one, and a UCC
+ * some variables more just then: ../common/environment.h. A process that has another UCX keeps that one, and a UCC
  * that does not fit it cannot be opened; then the message names both.
  */
 #include "library.h"
@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "../ucx/environment.h"
-#include "../ucx/loaded.h"
+#include "../common/environment.h"
+#include "../common/loaded.h"
 
 #define SONAME "libucc.so.1"
 #define INSTALL                                                                                    \

@@ -2,7 +2,7 @@
 /* UCC in this process: opened by the first call, never closed. */
 #pragma once
 
-#include "../ucx/caller.h"
+#include "../common/caller.h"
 #include "ucc_api.h"
 
 #define UCC_MEMBER(result, name, parameters) result(*name) parameters;

@@ -16,7 +16,7 @@
 #include <strings.h>
 #include <time.h>
 
-#include "../ucx/environment.h"
+#include "../common/environment.h"
 #include "library.h"
 #include "operations.h"
 

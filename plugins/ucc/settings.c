@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UCC reads UCX's settings from the environment while it makes a context, so the environment has some variables more
- * until UCC asks for its first gather (../ucx/environment.h). What the user has set stays.
+ * until UCC asks for its first gather (../common/environment.h). What the user has set stays.
  *
  * A UCX that reads from the memory of a process which has died ends its own process, so it is told to copy: ^cma.
  * Where all members of a context share memory, it goes without tcp, too. With it, UCX asks epoll_wait(2) in each call
@@ -22,8 +22,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../ucx/environment.h"
-#include "../ucx/interface.h"
+#include "../common/environment.h"
+#include "../common/interface.h"
 #include "ports.h"
 
 enum { DEVICES_BYTES = 1024 };

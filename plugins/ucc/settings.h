@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../ucx/caller.h"
+#include "../common/caller.h"
 
 enum { SETTINGS_KEY_BYTES = 24 };
 

@@ -19,8 +19,8 @@
 #include <tutti/version.h>
 
 #include "../about.h"
-#include "../ucx/listeners.h"
-#include "../ucx/log.h"
+#include "../common/listeners.h"
+#include "../common/log.h"
 #include "about.h"
 #include "form.h"
 #include "operations.h"

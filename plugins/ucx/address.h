@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "caller.h"
+#include "../common/caller.h"
 
 enum {
     ADDRESS_HEAD_BYTES = 80,

@@ -15,10 +15,10 @@
  */
 #include "context.h"
 
+#include "../common/interface.h"
+#include "../common/listeners.h"
+#include "../common/log.h"
 #include "devices.h"
-#include "interface.h"
-#include "listeners.h"
-#include "log.h"
 #include "options.h"
 
 #include <net/if.h>

@@ -2,7 +2,7 @@
 /* UCP contexts and workers, with the settings of TUTTI_UCX_..., without effects on the rest of the process. */
 #pragma once
 
-#include "inherited.h"
+#include "../common/inherited.h"
 #include "library.h"
 
 /* One for all endpoints of the process with the same settings; nearly always there is one. */

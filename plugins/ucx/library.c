@@ -14,7 +14,7 @@
  */
 #include "library.h"
 
-#include "environment.h"
+#include "../common/environment.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -9,9 +9,9 @@
 #include <ucp/api/ucp.h>
 #include <uct/api/uct.h>
 
-#include "caller.h"
+#include "../common/caller.h"
+#include "../common/loaded.h"
 #include "functions.h"
-#include "loaded.h"
 
 #define UCX_MEMBER(function) __typeof__(function) *function;
 

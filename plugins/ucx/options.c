@@ -10,7 +10,7 @@
  */
 #include "options.h"
 
-#include "log.h"
+#include "../common/log.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

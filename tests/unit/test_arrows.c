@@ -175,6 +175,7 @@ Test(arrows, one_file_of_core_names_backends, .timeout = 10)
 
 Test(arrows, plugins_include_the_public_headers_and_their_own, .timeout = 10)
 {
-    check_apart("plugins", "../about.h ../ucx/caller.h ../ucx/environment.h ../ucx/inherited.h "
-                           "../ucx/interface.h ../ucx/listeners.h ../ucx/loaded.h ../ucx/log.h");
+    check_apart("plugins",
+                "../about.h ../common/caller.h ../common/environment.h ../common/inherited.h "
+                "../common/interface.h ../common/listeners.h ../common/loaded.h ../common/log.h");
 }
