@@ -118,7 +118,7 @@ static struct stretch piece_of(const struct shape *s, uint64_t count, uint32_t p
 /* A member's part of a piece of the vector. All are of one size where that is possible. */
 static struct stretch part_of(const struct shape *s, uint64_t count, uint32_t member)
 {
-    const uint64_t each =
+    const uint64_t each = /* NOLINTNEXTLINE: no group is without members */
         count % s->members ? share(count, s->members, alignment_of(s)) : count / s->members;
 
     return stretch_of(count, each, member);

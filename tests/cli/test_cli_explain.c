@@ -373,6 +373,33 @@ Test(explain, long_messages_between_gpus_are_said_to_go_by_nccl, .timeout = 60)
     }
 }
 
+/* Without its library the answer is that for a new one. */
+Test(explain, reductions_on_gpus_over_nccl_are_told, .timeout = 60)
+{
+    static const struct {
+        const char *words, *algorithm;
+    } cases[] = {
+        {"all_reduce", "\"all_reduce_native\""},
+        {"all_reduce --fixed-order", "\"all_reduce_kernels\""},
+        {"reduce --op max", "\"reduce_kernels\""},
+        {"reduce_scatter --op bxor --dtype i32", "\"reduce_scatter_kernels\""},
+        {"reduce_scatter_v --op avg --dtype f16", "\"reduce_scatter_kernels\""},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran("$TUTTI explain --json %s -b 1M -n 4 --device cuda "
+                           "--backend cpu:auto,cuda:nccl",
+                           cases[i].words);
+        const char *first = strstr(r.out, "\"algorithm\"");
+
+        cr_assert_eq(r.code, 0, "%s", r.err);
+        CONTAINS(r.out, "\"staging\" : null");
+        cr_assert_not_null(first);
+        cr_expect_eq(strstr(first, cases[i].algorithm), strchr(first + 12, '"'), "%s", first);
+        ran_free(&r);
+    }
+}
+
 Test(explain, wrong_questions_are_answered_with_words, .timeout = 60)
 {
     static const struct {

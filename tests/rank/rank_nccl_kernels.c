@@ -383,6 +383,39 @@ RANK_CASE(streams_wait_for_works_by_kernels)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Memory that the held stream is to use is not given to another one. */
+RANK_CASE(a_held_stream_holds_up_no_kernels_of_another_group)
+{
+    tutti_options options;
+    static struct vector v, w;
+    struct gpu_hold *hold;
+    tutti_group *group;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    tutti_options on_other = options;
+
+    on_other.stream = gpu_stream();
+    make(&v, COUNT, 1 << rank);
+    make(&w, COUNT, 1 << rank);
+    check_ok(tutti_group_new(world, NULL, 0, NULL, &group));
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BXOR, &options, NULL));
+    check_ok(tutti_all_reduce(group, &w.tensor, TUTTI_BXOR, &on_other, NULL));
+    gpu_synchronize(stream);
+    gpu_synchronize(on_other.stream);
+    fill(&w, 1 << rank);
+    hold = gpu_hold(stream);
+    for (int i = 0; i < 3; i++)
+        check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL));
+    check_ok(tutti_all_reduce(group, &w.tensor, TUTTI_BOR, &on_other, NULL));
+    check_eq(element(&w, on_other.stream, COUNT - 1), (1 << size) - 1);
+    check(!gpu_is_idle(stream));
+    gpu_let_go(hold);
+    check_eq(element(&v, stream, 0), (1 << size) - 1);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_destroy(group));
+    check_ok(tutti_group_destroy(world));
+}
+
 RANK_CASE(batches_and_plans_have_calls_by_kernels)
 {
     tutti_options options;
@@ -458,6 +491,24 @@ RANK_CASE(a_rank_that_is_killed_ends_a_call_by_kernels)
         raise(SIGKILL);
     (void)tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL);
     expect_end(world, stream, TUTTI_ERR_PEER_LOST, "rank 1");
+}
+
+RANK_CASE(kernels_that_wait_for_a_rank_end_at_their_deadline)
+{
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL));
+    gpu_synchronize(stream);
+    options.timeout_ms = 500;
+    if (rank == 1)
+        rank_sleep_ms(3000);
+    else
+        (void)tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL);
+    expect_end(world, stream, TUTTI_ERR_TIMEOUT, "all_reduce");
 }
 
 RANK_CASE(the_fixed_order_on_one_rank_alone_is_a_mismatch)

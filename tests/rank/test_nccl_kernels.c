@@ -39,6 +39,7 @@ CASE(blocks_of_different_sizes_go_by_kernels, 4)
 CASE(long_tensors_are_reduced_in_pieces, 3)
 CASE(a_call_by_kernels_returns_while_its_stream_is_held, 3)
 CASE(streams_wait_for_works_by_kernels, 2)
+CASE(a_held_stream_holds_up_no_kernels_of_another_group, 3)
 CASE(batches_and_plans_have_calls_by_kernels, 3)
 CASE(tensors_with_strides_go_by_kernels, 3)
 
@@ -60,6 +61,7 @@ static struct ranks *start(const char *name, const char *fault)
     }
 
 SAME_WORDS(the_fixed_order_on_one_rank_alone_is_a_mismatch, NULL)
+SAME_WORDS(kernels_that_wait_for_a_rank_end_at_their_deadline, NULL)
 SAME_WORDS(an_error_between_kernels_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2")
 SAME_WORDS(a_rank_without_memory_for_kernels_ends_the_group, "STANDIN_CUDA_MEMORY_MIB=8")
 
