@@ -328,7 +328,7 @@ RANK_CASE(a_batch_of_messages_waits_for_its_stream)
         options.stream = held;
         work = start_batch(world, rank == 0, t, 3, 1 - rank, &options);
         options.stream = other;
-        check_ok(tutti_all_reduce(world, &sum.device, TUTTI_MAX, &options, NULL));
+        check_ok(tutti_all_reduce(world, &sum.device, TUTTI_SUM, &options, NULL));
         gpu_synchronize(other);
         rank_sleep_ms(50);
         check_ok(tutti_work_test(work, &done));
