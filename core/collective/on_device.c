@@ -65,6 +65,11 @@ static uint32_t parts_of(const struct tutti_group *group, const struct stand_ins
     return stand_ins->by_parts ? (uint32_t)group->size : 1;
 }
 
+static int64_t patience(const struct tutti_group *group, const struct stand_ins *stand_ins)
+{
+    return stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms;
+}
+
 /* Moves all groups until `ready` has an answer; `words`: of the time-out. */
 static tutti_status await(struct tutti_group *group, int64_t timeout_ms,
                           tutti_status (*ready)(void *user), void *user, const char *words)
@@ -105,9 +110,7 @@ tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand
                          "one stand-in each: wait for its work first");
     tutti_status status = packed_again(stand_ins->first);
     if (!status && group->ways.wrappers)
-        status =
-            call_await_stand_ins(group, stand_ins->first,
-                                 stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms);
+        status = call_await_stand_ins(group, stand_ins->first, patience(group, stand_ins));
     if (status) {
         struct packed *held = stand_ins->first;
 
@@ -186,9 +189,32 @@ static enum device_way way_on_device(struct tutti_group *group, const struct sta
     return way_of_kind(group, &fields);
 }
 
+enum { KERNELS_OF_STRIDES = 0 }; /* in place of a dtype */
+
+struct loading {
+    struct device *device;
+    tutti_dtype dtype;
+};
+
+static tutti_status are_loaded(void *user)
+{
+    const struct loading *l = user;
+
+    return device_prepare(l->device, l->dtype);
+}
+
+static tutti_status load_kernels(struct tutti_group *group, struct device *device,
+                                 tutti_dtype dtype, const struct stand_ins *stand_ins)
+{
+    return await(group, patience(group, stand_ins), are_loaded, &(struct loading){device, dtype},
+                 "a stream waits for a work (tutti_work_wait_stream()), and the driver loads the "
+                 "kernels that this call needs when none does");
+}
+
 /* The tensor itself, or a contiguous copy on the device. */
-static tutti_status use_directly(struct device *device, const struct device_tensor *tensor,
-                                 struct stand_ins *stand_ins, void **ret_data)
+static tutti_status use_directly(struct tutti_group *group, struct device *device,
+                                 const struct device_tensor *tensor, struct stand_ins *stand_ins,
+                                 void **ret_data)
 {
     tutti_status status = tensor->size->contiguous
                               ? TUTTI_OK
@@ -196,7 +222,9 @@ static tutti_status use_directly(struct device *device, const struct device_tens
 
     stand_ins->is_direct = true;
     if (!status && (stand_ins->by_kernels || stand_ins->fields->op == TUTTI_AVG))
-        status = device_prepare(device, tensor->tensor->dtype);
+        status = load_kernels(group, device, tensor->tensor->dtype, stand_ins);
+    if (!status && !tensor->size->contiguous)
+        status = load_kernels(group, device, KERNELS_OF_STRIDES, stand_ins);
     if (!status && !tensor->size->contiguous)
         return device_pack(device, tensor, &stand_ins->first, ret_data);
     if (!status)
@@ -264,11 +292,15 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     if (status)
         return status;
     if (direct)
-        return use_directly(device, &on_device, stand_ins, ret_data);
+        return use_directly(group, device, &on_device, stand_ins, ret_data);
     stand_ins->has_device |= !is_pinned;
+    if (!pinned && !size->contiguous)
+        status = load_kernels(group, device, KERNELS_OF_STRIDES, stand_ins);
     if (!pinned)
-        return stand_in(group, &(struct making){device, &on_device, &stand_ins->first, ret_data},
-                        stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms);
+        return status ? status
+                      : stand_in(group,
+                                 &(struct making){device, &on_device, &stand_ins->first, ret_data},
+                                 patience(group, stand_ins));
     status = device_await_stream(device, &on_device, &stand_ins->first);
     if (!status && !size->contiguous) /* it is packed here and now */
         status = call_await_stand_ins(group, stand_ins->first, group->timeout_ms);

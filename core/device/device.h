@@ -128,7 +128,11 @@ tutti_status device_await_stream(struct device *device, const struct device_tens
 /* Copies the elements of a tensor to host memory, and waits for that. May block. */
 tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to);
 
-/* So that arithmetic of the dtype on the device does not wait while kernels are loaded. May block. */
+/* ---- prepared.c ---- */
+
+/* Has the driver load its kernels for the dtype; 0: for tensors with strides. To be called before they are used.
+ * NOT_READY, without a message: a stream may wait for a word of ours, and the driver would load none before it goes
+ * on. May block otherwise. */
 tutti_status device_prepare(struct device *device, tutti_dtype dtype);
 
 /* ---- packing.c ---- */

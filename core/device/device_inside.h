@@ -8,8 +8,9 @@
 #include "tensor/pieces.h"
 
 enum {
-    PINNED_CLASSES = 48, /* of sizes, each twice the one before */
-    PINNED_SMALLEST = 12 /* 4 KiB */
+    PINNED_CLASSES = 48,  /* of sizes, each twice the one before */
+    PINNED_SMALLEST = 12, /* 4 KiB */
+    KERNELS_MAX = 64      /* modules of kernels: one for each dtype, and that of strides */
 };
 
 /* Idle pinned memory is kept up to this, for the next calls; more is freed. */
@@ -32,8 +33,8 @@ struct device {
     char name[48]; /* "cuda:1" */
     tutti_accelerator_info info;
     tutti_accelerator *accelerator;
-    void *out;                /* the stream of copies back that no caller puts on his own */
-    _Atomic bool has_strides; /* what copies by strides need was prepared */
+    void *out; /* the stream of copies back that no caller puts on his own */
+    _Atomic uint32_t loaded[KERNELS_MAX]; /* by prepared.c */
 
     pthread_mutex_t lock; /* what follows; nothing blocks while it is held */
     struct pinned *idle[PINNED_CLASSES];
@@ -52,8 +53,6 @@ struct device {
 
 /* ---- standin.c ---- */
 
-/* So that the first copy back by strides does not wait while kernels are loaded. */
-tutti_status device_prepare_strides(struct device *device);
 void device_view(const struct tensor_view *view, tutti_device_view *ret_view);
 
 /* ---- pinned.c ---- */

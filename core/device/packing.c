@@ -272,8 +272,6 @@ tutti_status device_pack(struct device *device, const struct device_tensor *tens
     tensor_view(tensor->tensor, tensor->size, &view);
     tutti_status status = packed_check_distinct(&view, tensor->what, tensor->use);
     if (!status)
-        status = device_prepare_strides(device);
-    if (!status)
         status =
             make(device, tensor->stream, tensor->use, tensor->size->bytes, sizeof *p->view, &p);
     if (status)

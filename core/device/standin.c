@@ -332,24 +332,6 @@ static tutti_status add(struct stand_in *s, struct packed **list)
     return TUTTI_OK;
 }
 
-tutti_status device_prepare(struct device *device, tutti_dtype dtype)
-{
-    return TUTTI_HAS(device_ops(device), prepare)
-               ? device_ops(device)->prepare(device->accelerator, dtype)
-               : TUTTI_OK;
-}
-
-tutti_status device_prepare_strides(struct device *device)
-{
-    tutti_status status = TUTTI_OK;
-
-    if (!atomic_load(&device->has_strides) && TUTTI_HAS(device_ops(device), prepare))
-        status = device_ops(device)->prepare(device->accelerator, 0);
-    if (!status)
-        atomic_store(&device->has_strides, true);
-    return status;
-}
-
 tutti_status device_stand_in(struct device *device, const struct device_tensor *tensor,
                              struct packed **list, void **ret_data)
 {
@@ -362,8 +344,6 @@ tutti_status device_stand_in(struct device *device, const struct device_tensor *
     if (strided) {
         tensor_view(tensor->tensor, tensor->size, &view);
         status = packed_check_distinct(&view, tensor->what, tensor->use);
-        if (!status)
-            status = device_prepare_strides(device);
     }
     if (!status)
         status = make(device, tensor, strided ? &view : NULL, tensor->size->bytes, &s);

@@ -167,6 +167,39 @@ RANK_CASE(long_tensors_with_strides_are_moved_in_pieces)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Kernels for strides are needed first while a stream waits for a message, on each rank from itself. */
+RANK_CASE(kernels_are_loaded_once_no_stream_waits_for_a_work)
+{
+    const int64_t extents[2] = {30, 20}, strides[2] = {1, 30};
+    tutti_group *world = twins_begin(rank);
+    tutti_options options = TUTTI_OPTIONS_INIT;
+    void *stream = gpu_stream();
+    struct twins message, t;
+    tutti_work *work;
+
+    twins_make(&message, 4, rank);
+    twins_make(&t, extents[0] * extents[1], rank);
+    tutti_tensor transposed = t.device;
+    transposed.ndim = 2;
+    transposed.shape = extents;
+    transposed.strides = strides;
+    require_ok(tutti_irecv(world, &message.device, rank, 1, NULL, &work));
+    check_ok(tutti_work_wait_stream(work, stream));
+    options.timeout_ms = 100;
+    check_status(tutti_all_reduce(world, &transposed, TUTTI_SUM, &options, NULL),
+                 TUTTI_ERR_TIMEOUT);
+    check_contains(tutti_last_error(), "a stream waits for a work");
+    check_ok(tutti_send(world, &message.device, rank, 1, NULL));
+    check_ok(rank_end_works(&work, 1, TUTTI_OK));
+    check_ok(tutti_all_reduce(world, &transposed, TUTTI_SUM, NULL, NULL));
+    gpu_synchronize(NULL);
+    check_ok(tutti_all_reduce(world, &t.host, TUTTI_SUM, NULL, NULL));
+    twins_check(&t, "all_reduce of a transposed matrix");
+    twins_free(&message);
+    twins_free(&t);
+    check_ok(tutti_group_destroy(world));
+}
+
 /* More streams than the GPU has hardware queues: those for which there is none wait on the host. */
 RANK_CASE(more_streams_than_queues_wait_for_a_work)
 {

@@ -209,6 +209,11 @@ Test(device, more_streams_than_queues_wait_for_a_work)
     run_long("more_streams_than_queues_wait_for_a_work", 2, "shm", "CUDA_DEVICE_MAX_CONNECTIONS=8");
 }
 
+Test(device, kernels_are_loaded_once_no_stream_waits_for_a_work)
+{
+    run_long("kernels_are_loaded_once_no_stream_waits_for_a_work", 2, "shm,tcp", "");
+}
+
 /* ---- messages and plans ---- */
 
 #define CASE_OF(program, name, size)                                                               \
