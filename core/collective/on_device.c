@@ -152,41 +152,35 @@ static tutti_status stand_in(struct tutti_group *group, struct making *making, i
                  "TUTTI_PINNED_MIB raises that");
 }
 
-/* What does calls of that kind. Programs make the same ones again and again, so the last answer is kept. */
-static enum device_way way_of_kind(struct tutti_group *group, const struct call_fields *fields)
-{
-    const uint64_t kind = fields->dtype | (uint64_t)(uint8_t)fields->op << 32 |
-                          (uint64_t)fields->operation << 40 | (uint64_t)fields->flags << 48;
-    const uint64_t kept = atomic_load_explicit(&group->ways.device_way, memory_order_relaxed);
-
-    if (kept >> 56 && (kept & (UINT64_MAX >> 8)) == kind)
-        return (enum device_way)((kept >> 56) - 1);
-    const int route = route_of(group, &group->choice.rules[0]);
-    const enum device_way way = choose_device_way(&group->ways.routes.each[route].facts, fields);
-
-    atomic_store_explicit(&group->ways.device_way, kind | ((uint64_t)way + 1) << 56,
-                          memory_order_relaxed);
-    return way;
-}
-
 /*
  * Whether the tensors of the call are used where they lie, by the group's engine for devices. Every member finds the same:
- * the fields of the call that are known by now decide, and nothing of this member's tensors.
+ * the fields of the call that are known by now decide, and nothing of this member's tensors. Programs make calls of the
+ * same kind again and again, so the last answer is kept.
  */
 static enum device_way way_on_device(struct tutti_group *group, const struct stand_ins *stand_ins,
                                      tutti_dtype dtype)
 {
-    struct call_fields fields;
+    const struct call_fields *given = stand_ins->fields;
 
-    if (!group->ways.device_native || !stand_ins->fields ||
-        stand_ins->fields->op >= TUTTI_PREMUL_SUM)
+    if (!group->ways.device_native || !given || given->op >= TUTTI_PREMUL_SUM)
         return DEVICE_WAY_STAGED;
-    fields = *stand_ins->fields;
+    const bool ordered = operation_reduces(given->operation) &&
+                         (group->reproducible || stand_ins->flags & TUTTI_FIXED_ORDER);
+    const uint8_t flags = given->flags | (ordered ? CALL_ORDERED : 0);
+    const uint64_t kind = dtype | (uint64_t)(uint8_t)given->op << 32 |
+                          (uint64_t)given->operation << 40 | (uint64_t)flags << 48;
+    const uint64_t kept = atomic_load_explicit(&group->ways.device_way, memory_order_relaxed);
+
+    if (kept >> 56 && (kept & (UINT64_MAX >> 8)) == kind)
+        return (enum device_way)((kept >> 56) - 1);
+    struct call_fields fields = *given;
     fields.dtype = dtype;
-    if (operation_reduces(fields.operation) &&
-        (group->reproducible || stand_ins->flags & TUTTI_FIXED_ORDER))
-        fields.flags |= CALL_ORDERED;
-    return way_of_kind(group, &fields);
+    fields.flags = flags;
+    const int route = route_of(group, &group->choice.rules[0]);
+    const enum device_way way = choose_device_way(&group->ways.routes.each[route].facts, &fields);
+    atomic_store_explicit(&group->ways.device_way, kind | ((uint64_t)way + 1) << 56,
+                          memory_order_relaxed);
+    return way;
 }
 
 enum { KERNELS_OF_STRIDES = 0 }; /* in place of a dtype */

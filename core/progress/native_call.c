@@ -145,7 +145,7 @@ tutti_status native_call_advance(struct tutti_group *group, struct call *call)
         status = native_test(group, n);
     }
     status = native_failed(n, status, "complete an operation");
-    if (!status)
+    if (!status && n->kernels.steps)
         status = native_kernels_go_on(n, call);
     if (status == TUTTI_ERR_NOT_READY) {
         n->waits = true;

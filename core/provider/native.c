@@ -16,9 +16,9 @@
 
 /* ---- opening and closing ---- */
 
-tutti_status native_failed(struct native *n, tutti_status status, const char *what)
+tutti_status native_explain(struct native *n, tutti_status status, const char *what)
 {
-    if (status && status != TUTTI_ERR_NOT_READY && n->user.status != status &&
+    if (n->user.status != status &&
         !gather_tell_failure(n->user.group->control, (uint32_t)n->user.place, status))
         error_set(status, "%s failed to %s and gave no reason", n->user.name, what);
     return status;

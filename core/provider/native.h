@@ -99,7 +99,12 @@ static inline struct call *native_next(const struct call *call)
 const struct native_facts *native_facts(const struct tutti_group *group);
 
 /* The thread's error, where the engine has set none: that it failed to `what`. Returns `status`. */
-tutti_status native_failed(struct native *n, tutti_status status, const char *what);
+tutti_status native_explain(struct native *n, tutti_status status, const char *what);
+/* The same of a status that may be none of a failure. */
+static inline tutti_status native_failed(struct native *n, tutti_status status, const char *what)
+{
+    return status && status != TUTTI_ERR_NOT_READY ? native_explain(n, status, what) : status;
+}
 /* Hands the call's operation to the engine, with those that are launched together with it. NOT_READY: it takes none
  * now. */
 tutti_status native_start(struct tutti_group *group, struct call *call);

@@ -10,31 +10,6 @@
 
 /* ---- the context --- */
 
-CUresult accelerator_enter(const tutti_accelerator *accelerator, struct entry *ret_entry)
-{
-    const struct driver_api *api = &accelerator->driver->api;
-    const CUresult result = api->cuCtxPushCurrent_v2(accelerator->context);
-
-    if (result)
-        return result;
-    ret_entry->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (api->cuThreadExchangeStreamCaptureMode(&ret_entry->mode))
-        ret_entry->mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* as it is */
-    return CUDA_SUCCESS;
-}
-
-CUresult accelerator_leave(const tutti_accelerator *accelerator, struct entry *entry,
-                           CUresult result)
-{
-    const struct driver_api *api = &accelerator->driver->api;
-    CUcontext popped;
-
-    if (entry->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
-        (void)api->cuThreadExchangeStreamCaptureMode(&entry->mode);
-    const CUresult pop = api->cuCtxPopCurrent_v2(&popped);
-    return result ? result : pop;
-}
-
 tutti_status accelerator_begin(tutti_accelerator *accelerator, int32_t *ret_before)
 {
     struct entry entry;

@@ -223,10 +223,15 @@ void driver_close(tutti_driver *driver)
 /* ---- what is there --- */
 
 /* A core that is older asks for less. */
-static void give(void *to, uint32_t struct_size, const void *from, size_t bytes)
+static inline void give(void *to, uint32_t struct_size, const void *from, size_t bytes)
 {
-    memcpy((char *)to + sizeof struct_size, (const char *)from + sizeof struct_size,
-           (struct_size < bytes ? struct_size : bytes) - sizeof struct_size);
+    void *const target = (char *)to + sizeof struct_size;
+    const void *const source = (const char *)from + sizeof struct_size;
+
+    if (struct_size >= bytes)
+        memcpy(target, source, bytes - sizeof struct_size); /* of a known length */
+    else
+        memcpy(target, source, struct_size - sizeof struct_size);
 }
 
 tutti_status driver_describe(tutti_driver *driver, tutti_driver_info *ret_info)
@@ -337,7 +342,8 @@ tutti_status driver_locate(tutti_driver *driver, const void *address, tutti_memo
     CUcontext context = NULL;
     CUdeviceptr begin = 0;
     size_t bytes = 0;
-    CUpointer_attribute attributes[] = {
+    /* The driver takes them as no constants, and does not write to them. */
+    static CUpointer_attribute attributes[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_CONTEXT,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};

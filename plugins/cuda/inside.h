@@ -99,14 +99,36 @@ tutti_status accelerator_allocate(tutti_accelerator *accelerator, uint32_t kind,
                                   void **ret_memory);
 void accelerator_release(tutti_accelerator *accelerator, uint32_t kind, void *memory);
 
-/* The calling thread's mode of captures. */
+/* The calling thread's mode of captures. It is set, and the context current, three times in a call over NCCL. */
 struct entry {
     CUstreamCaptureMode mode;
 };
-CUresult accelerator_enter(const tutti_accelerator *accelerator, struct entry *ret_entry);
+static inline CUresult accelerator_enter(const tutti_accelerator *accelerator,
+                                         struct entry *ret_entry)
+{
+    const struct driver_api *api = &accelerator->driver->api;
+    const CUresult result = api->cuCtxPushCurrent_v2(accelerator->context);
+
+    if (result)
+        return result;
+    ret_entry->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (api->cuThreadExchangeStreamCaptureMode(&ret_entry->mode))
+        ret_entry->mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* as it is */
+    return CUDA_SUCCESS;
+}
+
 /* Returns `result`, or that the context could not be popped. */
-CUresult accelerator_leave(const tutti_accelerator *accelerator, struct entry *entry,
-                           CUresult result);
+static inline CUresult accelerator_leave(const tutti_accelerator *accelerator, struct entry *entry,
+                                         CUresult result)
+{
+    const struct driver_api *api = &accelerator->driver->api;
+    CUcontext popped;
+
+    if (entry->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        (void)api->cuThreadExchangeStreamCaptureMode(&entry->mode);
+    const CUresult pop = api->cuCtxPopCurrent_v2(&popped);
+    return result ? result : pop;
+}
 
 /* The same for users of the table. */
 tutti_status accelerator_begin(tutti_accelerator *accelerator, int32_t *ret_before);

@@ -332,6 +332,8 @@ static tutti_status make_room(tutti_team *team, uint32_t averages)
 
 static void note_average(tutti_team *team, const tutti_collective *what)
 {
+    if (what->op != TUTTI_AVG || !what->out)
+        return;
     const bool scatters = what->operation == TUTTI_COLLECTIVE_REDUCE_SCATTER;
     const tutti_device_reduction division = {.struct_size = sizeof division,
                                              .dtype = what->dtype,
@@ -342,8 +344,7 @@ static void note_average(tutti_team *team, const tutti_collective *what)
                                              .operands = 1,
                                              .members = (uint32_t)team->size};
 
-    if (what->op == TUTTI_AVG && what->out)
-        team->averages[team->average_count++] = (struct average){division, what->stream};
+    team->averages[team->average_count++] = (struct average){division, what->stream};
 }
 
 /* NCCL has put its work on the streams. */
