@@ -291,12 +291,17 @@ Test(culprit, what_is_no_record_changes_nothing, .timeout = 60)
 
     if (!python)
         cr_skip_test("there is no python3");
-    /* Rank 1 fails first and says of itself what it likes; rank 0 fails half a second later. */
+    /* Rank 1 fails first and says of itself what it likes; rank 0 fails half a second after rank 1 has closed
+     * its socket, that is, has ended. */
     struct ran r = ran("cd /tmp; $TUTTI run -n 2 --wait 5 -- python3 -c '\n"
                        "import os, random, socket, struct, sys, time\n"
-                       "if os.environ[\"RANK\"] == \"0\":\n"
-                       "    time.sleep(0.5); sys.exit(4)\n"
                        "name, _, token = os.environ[\"TUTTI_RUN_SOCKET\"].split(\"/\")\n"
+                       "order = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)\n"
+                       "at = b\"\\0\" + name.encode() + b\".order\"\n"
+                       "if os.environ[\"RANK\"] == \"0\":\n"
+                       "    while order.connect_ex(at): time.sleep(0.01)\n"
+                       "    order.recv(1); time.sleep(0.5); sys.exit(4)\n"
+                       "order.bind(at); order.listen(); rank_0, _ = order.accept()\n"
                        "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
                        "head = lambda place, culprit, pid: struct.pack(\"<IBIiiiii\", 0x31525554, "
                        "1, place, -5, 1, "

@@ -508,16 +508,22 @@ RANK_CASE(no_stream_waits_for_ever_when_a_rank_aborts)
     tutti_group *world = begin(rank);
     struct vector v;
     void *stream = gpu_stream();
+    int32_t number = 0;
+    int64_t shape;
+    const tutti_tensor word = tutti_tensor_1d(&number, TUTTI_I32, &shape, 1);
     tutti_work *work;
 
     vector_make(&v, 100, rank);
     require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, NULL, NULL));
     if (rank == 1) {
+        for (int others = 0; others < size - 1; others++)
+            require_ok(tutti_recv(world, &word, TUTTI_ANY_SOURCE, 1, NULL, NULL));
         rank_sleep_ms(50);
         check_ok(tutti_group_abort(world, "enough"));
     } else {
         require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, NULL, &work));
         require_ok(tutti_work_wait_stream(work, stream));
+        require_ok(tutti_send(world, &word, 1, 1, NULL));
         gpu_synchronize(stream);
         check_status(tutti_work_wait(work, 0), TUTTI_ERR_ABORTED);
         tutti_work_free(work);
