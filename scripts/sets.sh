@@ -222,7 +222,7 @@ set_tidy() {
         queue idle tidy tap "${folder//\//-}" scripts/check-tidy build/fuzz "$folder"
     done < <({
         printf '%s\n' core/algorithm core/agreement
-        printf '%s\n' plugins/{mpi,shm,tcp,ucx,ucc,cuda,nccl,check,fault,trace} tools python/glue
+        printf '%s\n' plugins/{common,mpi,shm,tcp,ucx,ucc,cuda,nccl,check,fault,trace} tools python/glue
         find core -mindepth 2 -name '*.c' | cut -d / -f 1-2 | sort
     } | awk '!seen[$0]++')
 }

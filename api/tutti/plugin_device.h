@@ -164,8 +164,9 @@ typedef struct tutti_device_ops {
     /** The device with this number, 0 to device_count - 1, as the process sees them. Attaches nothing. */
     tutti_status (*device)(tutti_driver *driver, int32_t number, tutti_accelerator_info *ret_info);
     /** Where the byte at `address` is. Any address is allowed, also of memory that was freed. One tensor may lie
-     * in several allocations side by side: ask for its first byte, and for its last one unless `bytes` goes so far. TUTTI_ERR_INVALID_ARGUMENT: memory of
-     * the make that no attached device reaches, such as another context's. */
+     * in several allocations side by side: ask for its first byte, and for its last one unless `bytes` goes so
+     * far. TUTTI_ERR_INVALID_ARGUMENT: memory of the make that no attached device reaches, such as another
+     * context's. */
     tutti_status (*locate)(tutti_driver *driver, const void *address,
                            tutti_memory_place *ret_place);
 

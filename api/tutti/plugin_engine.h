@@ -259,7 +259,8 @@ typedef struct tutti_collectives_ops {
     tutti_status (*channel_open)(tutti_team *team, const tutti_message_channel_options *options,
                                  tutti_message_channel **ret_channel);
     /** Between launch_begin and launch_end: the channel's next message, whose bytes at `memory` leave, or come there,
-     * in the order of the stream. A channel has one stream. The messages of a launch may be one operation there. */
+     * in the order of the stream. A channel has one stream. The messages of a launch may be one operation there.
+     * TUTTI_OK: it is part of the launch. TUTTI_ERR_NOT_READY is not allowed. */
     tutti_status (*channel_move)(tutti_message_channel *channel, void *memory, uint64_t bytes,
                                  void *stream);
     /** TUTTI_OK: it is open, and all its messages are on its stream. TUTTI_ERR_NOT_READY: not yet. Else what has
@@ -270,12 +271,12 @@ typedef struct tutti_collectives_ops {
     /** Frees this member's end, without waiting for the other one. */
     void (*channel_close)(tutti_message_channel *channel);
     /** Begins a launch of messages. Until launch_end the core calls channel_move alone, for channels of this team that
-     * are open and have all earlier messages on their streams. */
+     * are open and have all earlier messages on their streams. Where it fails, launch_end is not called. */
     tutti_status (*launch_begin)(tutti_team *team);
     /** Puts the messages of the launch on their streams; called also if one of them was refused. TUTTI_OK: they are
-     * there. TUTTI_ERR_NOT_READY: channel_test of each channel tells. Other members may launch the same messages
-     * together or apart, so those of different channels must not wait for each other. The first launch of a channel
-     * has messages of this channel alone, and may wait for its other end. */
+     * there. TUTTI_ERR_NOT_READY: channel_test of each channel tells. Else all channels of the launch have failed.
+     * Other members may launch the same messages together or apart, so those of different channels must not wait for
+     * each other. The first launch of a channel has messages of this channel alone, and may wait for its other end. */
     tutti_status (*launch_end)(tutti_team *team);
 
     /* since minor 9; optional, for memory of the device that the engine is to know beforehand: both, or none. The core

@@ -280,13 +280,20 @@ static void judge_trouble(struct tutti_group *group, const struct channel *chann
         fail(group, channel->trouble, channel->words);
 }
 
-static void has_trouble(struct tutti_group *group, struct channel *channel, tutti_status status)
+/* `whose`: "", or that it may be the trouble of others, too. */
+static void note_trouble(struct tutti_group *group, struct channel *channel, tutti_status status,
+                         const char *whose)
 {
     channel->trouble = status;
     channel->trouble_ns = clock_now_ns();
-    snprintf(channel->words, sizeof channel->words, "messages %s rank %d: %.*s",
-             channel->sends ? "to" : "from", channel->peer, TEXT_CUT(error_message(), 700));
+    snprintf(channel->words, sizeof channel->words, "messages %s rank %d%s: %.*s",
+             channel->sends ? "to" : "from", channel->peer, whose, TEXT_CUT(error_message(), 700));
     judge_trouble(group, channel, channel->trouble_ns);
+}
+
+static void has_trouble(struct tutti_group *group, struct channel *channel, tutti_status status)
+{
+    note_trouble(group, channel, status, "");
 }
 
 /* ---- launching ---- */
@@ -359,6 +366,7 @@ static unsigned launch(struct tutti_group *group, struct channel *alone)
 
     if (!first)
         return 0;
+    const bool is_alone = !next_ready(first->next, alone);
     tutti_status status = channels_begin_launch(group);
     if (!status) {
         for (struct channel *c = first; c && !status && given < LAUNCH_MESSAGES_MAX;
@@ -371,8 +379,8 @@ static unsigned launch(struct tutti_group *group, struct channel *alone)
          c = next_ready(c->next, alone)) {
         const tutti_status one = !status && has_given(c) ? take_off(group, c) : status;
 
-        if (one)
-            has_trouble(group, c, one);
+        if (one && (c == first || has_given(c)))
+            note_trouble(group, c, one, is_alone ? "" : ", or others of the same launch");
     }
     return given;
 }

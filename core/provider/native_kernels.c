@@ -23,7 +23,7 @@
 enum {
     SCRATCH_BYTES = 32 << 20, /* of a piece; more only of tensors that would have too many pieces */
     PIECES_MAX = 32,
-    COPIES_MAX = 512, /* of one call; a stream that waits takes some thousand */
+    COPIES_MAX = 128, /* of one call; a stream that waits takes some thousand */
     ALIGNMENT = 16    /* of parts: kernels are fast where all operands have it */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network interface that UCX listens on. */
+/* The network interface that a library listens on. */
 #pragma once
 
 #include <stdbool.h>

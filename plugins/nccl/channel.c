@@ -26,6 +26,11 @@ bool channels_are_possible(void)
     return strcmp(setting("NCCL_LAUNCH_ORDER_IMPLICIT"), "1") != 0;
 }
 
+bool channels_are_apart(int code)
+{
+    return code >= 22700;
+}
+
 bool channel_carries(uint64_t bytes)
 {
     return bytes >= BYTES_MIN;

@@ -21,6 +21,8 @@ struct channel_home {
 
 /* Whether this process may have some. Before the library is open, as far as the environment tells. */
 bool channels_are_possible(void);
+/* Since 2.27 calls that are in progress together in one thread do not share what NCCL keeps of them. */
+bool channels_are_apart(int code);
 /* As the functions of tutti_collectives_ops. */
 bool channel_carries(uint64_t bytes);
 tutti_status channel_name(const struct caller *caller, const struct nccl_library *nccl,

@@ -187,7 +187,7 @@ static tutti_status team_open(const tutti_host *host, void *host_self,
                          .accelerator = options->accelerator,
                          .rank = options->rank,
                          .size = options->size,
-                         .has_channels = channels_are_possible(),
+                         .has_channels = channels_are_possible() && channels_are_apart(nccl->code),
                          .own.code = nccl->code};
     settings_read(&team->own.settings);
     memcpy(team->own.uuid, options->device_uuid, UUID_BYTES);

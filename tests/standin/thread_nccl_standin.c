@@ -272,8 +272,10 @@ static void uses_a_communicator_while_a_thread_deregisters(void)
     putenv("STANDIN_NCCL_REGISTER_MS=2000");
     void *handle = register_memory();
     CHECK(!pthread_create(&thread, NULL, deregister, handle));
-    usleep(500000);
-    sum();
+    for (int i = 0; i < 2000; i++) { /* the thread may come late */
+        sum();
+        usleep(1000);
+    }
 }
 
 #define FAULT(name) DRIVER_CASE(name, true, 0, NULL)
