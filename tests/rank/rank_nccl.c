@@ -85,6 +85,8 @@ RANK_CASE(every_collective_over_nccl_gives_its_result)
     check_eq(element(&sum, s, COUNT - 1), last);
     check_str_eq(rank_served_by(world), size == 1 ? "self scatter_alone" : "nccl scatter_native");
     check_ok(tutti_barrier(world, NULL, NULL));
+    if (getenv("BARRIER_BY"))
+        check_str_eq(rank_served_by(world), getenv("BARRIER_BY"));
     check_ok(tutti_group_destroy(world));
 }
 
@@ -331,6 +333,16 @@ RANK_CASE(settings_of_nccl_that_differ_are_named_by_all)
     check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
     check_contains(tutti_last_error(),
                    "rank 0 has no NCCL_ALGO and rank 1 has NCCL_ALGO=allreduce:tree");
+}
+
+RANK_CASE(a_backend_without_messages_beside_nccl_is_refused_in_words)
+{
+    tutti_group *world;
+
+    check_status(tutti_init(NULL, &world), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(),
+                   "TUTTI_BACKEND=cpu:ucc,cuda:nccl: backend ucc carries no messages");
+    check_contains(tutti_last_error(), "use cpu:auto");
 }
 
 /* Rank 1 never joins its communicator. */

@@ -37,7 +37,6 @@ static void run_of(const char *program, const char *name, int size)
     {                                                                                              \
         run_of("rank_nccl_capture", #name, size);                                                  \
     }
-/* What tensors on GPUs do over any backend. */
 #define DEVICE_CASE(name, size)                                                                    \
     Test(nccl, name)                                                                               \
     {                                                                                              \
@@ -74,6 +73,39 @@ Test(nccl, every_collective_over_nccl_gives_its_result)
     for (int size = 1; size <= 4; size++)
         run_of("rank_nccl", "every_collective_over_nccl_gives_its_result", size);
 }
+
+/* ---- other backends for host memory ---- */
+
+static void run_beside(const char *host, const char *mpi, const char *name)
+{
+    char backend[48], barrier[48];
+    const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
+                               "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
+                               "STANDIN_CUDA_DEVICES=8",
+                               backend,
+                               barrier,
+                               NULL};
+
+    snprintf(backend, sizeof backend, "TUTTI_BACKEND=cpu:%s,cuda:nccl", host);
+    snprintf(barrier, sizeof barrier, "BARRIER_BY=%s barrier_native", host);
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = "rank_nccl", .case_name = name, .size = 3, .env = env, .mpi = mpi}));
+}
+
+#define BESIDE(engine, host, mpi, name)                                                            \
+    Test(nccl, name##_beside_##engine)                                                             \
+    {                                                                                              \
+        if (ranks_lack(#engine))                                                                   \
+            cr_skip_test("%s", ranks_lack(#engine));                                               \
+        run_beside(host, mpi, #name);                                                              \
+    }
+
+BESIDE(gloo, "gloo", NULL, every_collective_over_nccl_gives_its_result)
+BESIDE(openmpi, "mpi", "openmpi", every_collective_over_nccl_gives_its_result)
+BESIDE(mpich, "mpi", "mpich", every_collective_over_nccl_gives_its_result)
+BESIDE(ucc, "ucc", NULL, a_backend_without_messages_beside_nccl_is_refused_in_words)
+
+/* ---- what tensors on GPUs do over any backend ---- */
 
 DEVICE_CASE(an_all_reduce_of_tensors_on_gpus_gives_the_sum, 3)
 DEVICE_CASE(a_work_is_complete_when_the_result_is_on_the_gpu, 2)
