@@ -335,7 +335,8 @@ RANK_CASE(another_patch_of_nccl_is_named_by_all)
     if (rank == 1)
         setenv("STANDIN_NCCL_VERSION", "22807", 1);
     check_status(tutti_init(NULL, &world), TUTTI_ERR_MISMATCH);
-    check_contains(tutti_last_error(), "NCCL 2.28.7");
+    check_contains(tutti_last_error(), "members use different engines: rank 0: NCCL 2.28.9; "
+                                       "rank 1: NCCL 2.28.7; the names must be equal");
 }
 
 RANK_CASE(settings_of_nccl_that_differ_are_named_by_all)
