@@ -29,18 +29,32 @@ int engines_find_other(const struct led_member *members, int size, int level)
     return -1;
 }
 
+/* An engine that needs the same patch has its version in its name already. */
+static void add_engine(struct text *words, int rank, const struct engine_offer *engine)
+{
+    char version[40];
+
+    snprintf(version, sizeof version, " %u.%u.%u", engine->major, engine->minor, engine->patch);
+    const size_t length = strlen(engine->name), tail = strlen(version);
+    const bool is_in_name = length >= tail && !strcmp(engine->name + length - tail, version);
+    text_add(words, "rank %d: %s%s; ", rank, engine->name, is_in_name ? "" : version);
+}
+
 void engines_tell(const struct led_member *members, int rank, int level,
                   char ret_words[ENGINES_WORDS_MAX])
 {
     const struct engine_offer *first = &members[0].offer.engines[level];
     const struct engine_offer *other = &members[rank].offer.engines[level];
+    struct text words = text_in(ret_words, ENGINES_WORDS_MAX);
 
-    snprintf(ret_words, ENGINES_WORDS_MAX,
-             "rank 0: %s %u.%u.%u; rank %d: %s %u.%u.%u; the same name and major are needed%s",
-             first->name, first->major, first->minor, first->patch, rank, other->name, other->major,
-             other->minor, other->patch,
-             first->same_minor || other->same_minor ? ", and the same minor"
-                                                    : " (before 1.0 the same minor, too)");
+    add_engine(&words, 0, first);
+    add_engine(&words, rank, other);
+    if (strcmp(first->name, other->name) != 0)
+        text_add(&words, "the names must be equal");
+    else
+        text_add(&words, "the same name and major are needed%s",
+                 first->same_minor || other->same_minor ? ", and the same minor"
+                                                        : " (before 1.0 the same minor, too)");
 }
 
 static int lacking_fabric(const struct led_member *members, int size, int level)

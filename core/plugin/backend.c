@@ -192,6 +192,7 @@ static tutti_status parse_devices(const char *source, const char *words,
                    "two kinds of devices are named, and they must be cpu and another");
     choice->device_type = device->type;
     choice->device_is_auto = text_is(device->way, device->length, "auto");
+    choice->host_is_named = true;
     tutti_status status = parse_base(source, words, host->way, host->length, choice);
     if (status || (host->length == device->length && !memcmp(host->way, device->way, host->length)))
         return status;
@@ -212,7 +213,8 @@ static tutti_status parse_parts(const char *source, const char *words, const cha
     if (!status && at < end)
         status = take_device(source, words, &at, end, &parts[1]);
     else if (!status) {
-        choice->device_type = parts[0].type == TUTTI_DEVICE_CPU ? 0 : parts[0].type;
+        choice->host_is_named = parts[0].type == TUTTI_DEVICE_CPU;
+        choice->device_type = choice->host_is_named ? 0 : parts[0].type;
         status = parse_base(source, words, parts[0].way, parts[0].length, choice);
         choice->device_is_auto = choice->is_auto;
         return status;
@@ -336,26 +338,6 @@ void backend_find_device_engine(struct backend_choice *choice)
     choice->rules[0].way = (struct backend_way){BACKEND_LOCAL, BACKEND_REMOTE};
 }
 
-static tutti_status resolve(const char *option, struct backend_choice *ret_choice)
-{
-    const char *variable = getenv("TUTTI_BACKEND");
-
-    if (option)
-        return backend_parse("backend", option, ret_choice);
-    if (variable && *variable)
-        return backend_parse("TUTTI_BACKEND", variable, ret_choice);
-    return backend_parse("backend", "auto", ret_choice);
-}
-
-tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice)
-{
-    tutti_status status = resolve(option, ret_choice);
-
-    if (!status)
-        backend_find_device_engine(ret_choice);
-    return status;
-}
-
 /* Whether the plugin, which is there, does whole operations and carries no messages: shm and tcp
  * do that for it. */
 static bool is_engine(const char *name)
@@ -363,6 +345,44 @@ static bool is_engine(const char *name)
     const tutti_plugin *plugin;
 
     return !plugin_find(name, &plugin) && plugin_collectives(plugin) && !plugin_transport(plugin);
+}
+
+/* Refuses, for host memory, a backend that moves none. Beside another way for devices the one for host memory has to
+ * carry messages, too. */
+static tutti_status check_host_way(const char *source, const char *words,
+                                   const struct backend_choice *choice)
+{
+    for (int i = BACKEND_LOCAL; i <= BACKEND_REMOTE && choice->host_is_named; i++) {
+        const char *name = backend_name(choice, i);
+        const int32_t type = *name ? type_of_engine(name) : 0;
+
+        if (type)
+            return error_set(TUTTI_ERR_UNSUPPORTED,
+                             "%s=%.*s: backend %s moves no host memory, only that of devices: use "
+                             "cpu:auto,%s:%s",
+                             source, TEXT_CUT(words, 128), name, known_device_name(type), name);
+        if (choice->by_device && *name && is_engine(name))
+            return error_set(TUTTI_ERR_UNSUPPORTED,
+                             "%s=%.*s: backend %s carries no messages, so it cannot be the one for "
+                             "host memory beside another for devices: use cpu:auto or cpu:NAME",
+                             source, TEXT_CUT(words, 128), name);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status backend_resolve(const char *option, struct backend_choice *ret_choice)
+{
+    const char *variable = getenv("TUTTI_BACKEND");
+    const bool uses_variable = !option && variable && *variable;
+    const char *source = uses_variable ? "TUTTI_BACKEND" : "backend";
+    const char *words = uses_variable ? variable : option ? option : "auto";
+    tutti_status status = backend_parse(source, words, ret_choice);
+
+    if (!status)
+        status = check_host_way(source, words, ret_choice);
+    if (!status)
+        backend_find_device_engine(ret_choice);
+    return status;
 }
 
 const char *backend_name(const struct backend_choice *choice, int number)

@@ -57,6 +57,7 @@ struct backend_rule {
 struct backend_choice {
     bool is_auto;        /* the names are empty then */
     bool device_is_auto; /* for tensors on devices nothing else was asked for */
+    bool host_is_named;  /* the names were asked for as those for host memory, by "cpu:" */
     bool by_device; /* calls with tensors on devices go another way: fields have CALL_ON_DEVICE */
     int32_t device_type; /* the kind of devices that was named, TUTTI_DEVICE_…; 0: none */
     char device_engine[PLUGIN_NAME_MAX + 1]; /* that takes tensors where they are; "": none */

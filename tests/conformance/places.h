@@ -135,11 +135,18 @@ static const struct place gpus_openmpi[] =
 static const struct place gpus_mpich[] =
     ON_GPUS("mpich", "mpi", "mpich", 0, 1, 1, 1, 1, 1, 1, 1, 1);
 /* All tensors of a call are there, or none. */
-static const struct place gpus_nccl[] = {{.name = "cuda:nccl",
-                                          .backend = "cpu:auto,cuda:nccl",
-                                          .devices = DEVICES_ALIKE,
-                                          .share = {0, 1, 2, 2, 2, 1, 1, 1, 1}},
-                                         {0}};
+#define OVER_NCCL(...)                                                                             \
+    {                                                                                              \
+        {.name = "cuda:nccl",                                                                      \
+         .backend = "cpu:auto,cuda:nccl",                                                          \
+         .devices = DEVICES_ALIKE,                                                                 \
+         .share = {__VA_ARGS__}},                                                                  \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+static const struct place nccl[] = OVER_NCCL([2] = 25, [3] = 25);
+static const struct place gpus_nccl[] = OVER_NCCL(0, 1, 2, 2, 2, 1, 1, 1, 1);
 static const struct place *const on_gpus[] = {gpus,         gpus_shm,   gpus_tcp, gpus_gloo,
                                               gpus_openmpi, gpus_mpich, gpus_nccl};
 enum { ON_GPUS_COUNT = sizeof on_gpus / sizeof on_gpus[0] };

@@ -390,6 +390,12 @@ Test(conformance, calls_with_gpu_tensors_give_what_a_serial_program_does)
     run_places(gpus, "calls_with_gpu_tensors_give*");
 }
 
+/* Part of every run. */
+Test(conformance, calls_over_nccl_give_what_a_serial_program_does)
+{
+    run_places(nccl, "calls_over_nccl*");
+}
+
 #define ON_GPUS_OVER(name, engine)                                                                 \
     Test(conformance, calls_with_gpu_tensors_over_##name##_are_right)                              \
     {                                                                                              \

@@ -64,6 +64,21 @@ Test(agree_engines, the_minor_counts_before_1_0_and_where_an_engine_says_so)
     cr_expect_eq(engines_find_other(members, MEMBERS, LEVEL), 2);
 }
 
+Test(agree_engines, names_that_differ_must_be_equal_and_tell_a_version_once)
+{
+    char words[ENGINES_WORDS_MAX];
+
+    set_all("NCCL 2.28.0", 2, 28, false, false);
+    set(1, "NCCL 2.27.0", 2, 27, false, false);
+    cr_expect_eq(engines_find_other(members, MEMBERS, LEVEL), 1);
+    engines_tell(members, 1, LEVEL, words);
+    cr_expect_str_eq(words, "rank 0: NCCL 2.28.0; rank 1: NCCL 2.27.0; the names must be equal");
+    set_all("Open MPI", 4, 1, false, false);
+    set(3, "MPICH", 4, 1, false, false);
+    engines_tell(members, 3, LEVEL, words);
+    cr_expect_str_eq(words, "rank 0: Open MPI 4.1.0; rank 3: MPICH 4.1.0; the names must be equal");
+}
+
 Test(agree_engines, auto_goes_by_fabric_where_all_members_have_one)
 {
     set_all("", 0, 0, false, false);

@@ -162,6 +162,26 @@ Test(backend, the_option_comes_before_the_variable, .timeout = 5)
               tutti_last_error());
 }
 
+Test(backend, one_that_moves_no_host_memory_is_refused_for_it, .timeout = 5)
+{
+    static const char *const refused[] = {"cpu:nccl", "cpu:nccl,cuda:nccl", "cpu:nccl,cuda:tcp",
+                                          "cpu:local=shm,remote=nccl"};
+    static const char *const taken[] = {"nccl", "cuda:nccl", "cpu:auto,cuda:nccl",
+                                        "cpu:tcp,cuda:nccl", "cpu:local=shm,remote=tcp"};
+    struct backend_choice choice;
+
+    setenv("TUTTI_PLUGIN_PATH", TUTTI_BINARY_DIR "/lib/tutti/0", 1);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        cr_expect_eq(backend_resolve(refused[i], &choice), TUTTI_ERR_UNSUPPORTED, "%s", refused[i]);
+        cr_expect(strstr(tutti_last_error(), "backend nccl moves no host memory, only that of "
+                                             "devices: use cpu:auto,cuda:nccl"),
+                  "%s", tutti_last_error());
+    }
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        cr_expect_eq(backend_resolve(taken[i], &choice), TUTTI_OK, "%s: %s", taken[i],
+                     tutti_last_error());
+}
+
 Test(backend, a_fault_in_a_rule_is_shown_with_its_place, .timeout = 5)
 {
     static const struct {
