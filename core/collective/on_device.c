@@ -205,24 +205,45 @@ static tutti_status load_kernels(struct tutti_group *group, struct device *devic
                  "kernels that this call needs when none does");
 }
 
-/* The tensor itself, or a contiguous copy on the device. */
+/* Engines load and store whole elements where they reduce, and of a complex number its halves. They move bytes, and the
+ * device's own kernels take any address. */
+static bool suits_engine(const struct stand_ins *stand_ins, tutti_dtype dtype, const void *at)
+{
+    const bool is_complex = dtype == TUTTI_C64 || dtype == TUTTI_C128;
+    const size_t alignment = tutti_dtype_size(dtype) / (is_complex ? 2 : 1);
+
+    return stand_ins->by_kernels || !operation_reduces(stand_ins->fields->operation) ||
+           (uintptr_t)at % alignment == 0;
+}
+
+/* The tensor itself, or a contiguous copy on the device, which suits every engine. That is this member's own affair. */
 static tutti_status use_directly(struct tutti_group *group, struct device *device,
                                  const struct device_tensor *tensor, struct stand_ins *stand_ins,
                                  void **ret_data)
 {
-    tutti_status status = tensor->size->contiguous
-                              ? TUTTI_OK
-                              : capture_check_copy(stand_ins, "a tensor with strides");
+    const tutti_dtype dtype = tensor->tensor->dtype;
+    const struct tensor_size *size = tensor->size;
+    char *data = (char *)tensor->tensor->data + tensor->tensor->byte_offset;
+    const bool fits = !size->count || suits_engine(stand_ins, dtype, data);
+    tutti_status status = TUTTI_OK;
 
+    if (!size->contiguous || !fits)
+        status = capture_check_copy(stand_ins, size->contiguous
+                                                   ? "a tensor that is not aligned to its elements"
+                                                   : "a tensor with strides");
     stand_ins->is_direct = true;
     if (!status && (stand_ins->by_kernels || stand_ins->fields->op == TUTTI_AVG))
-        status = load_kernels(group, device, tensor->tensor->dtype, stand_ins);
-    if (!status && !tensor->size->contiguous)
+        status = load_kernels(group, device, dtype, stand_ins);
+    if (!status && !size->contiguous)
         status = load_kernels(group, device, KERNELS_OF_STRIDES, stand_ins);
-    if (!status && !tensor->size->contiguous)
+    if (!status && !size->contiguous)
         return device_pack(device, tensor, &stand_ins->first, ret_data);
+    if (!status && !fits)
+        return device_row(device, tensor->stream, tensor->use,
+                          &(struct device_block){data, size->bytes}, 1, &stand_ins->first,
+                          ret_data);
     if (!status)
-        *ret_data = (char *)tensor->tensor->data + tensor->tensor->byte_offset;
+        *ret_data = data;
     return status;
 }
 

@@ -28,8 +28,9 @@ static tutti_status check_call(const struct kept_call *kept, int number)
     if (!packed_may_repeat(kept_stand_ins(kept)->first))
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "call %d of the plan, %s, has a tensor that is not contiguous, in host "
-                         "memory or for an engine that takes it on its device: plans take "
-                         "contiguous ones there",
+                         "memory or for an engine that takes it on its device, or that such an "
+                         "engine needs aligned to its elements: plans take contiguous, aligned "
+                         "ones there",
                          number, function);
     if (c && c->has_copied)
         return error_set(TUTTI_ERR_UNSUPPORTED,

@@ -37,6 +37,12 @@ static void run_of(const char *program, const char *name, int size)
     {                                                                                              \
         run_of("rank_nccl_capture", #name, size);                                                  \
     }
+#define ALIGNMENT_CASE(name, size)                                                                 \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        run_of("rank_nccl_alignment", #name, size);                                                \
+    }
+/* What tensors on GPUs do over any backend. */
 #define DEVICE_CASE(name, size)                                                                    \
     Test(nccl, name)                                                                               \
     {                                                                                              \
@@ -103,6 +109,11 @@ CAPTURE_CASE(a_capture_in_a_group_of_one_is_refused, 1)
 CAPTURE_CASE(a_group_may_end_before_its_graph, 2)
 CAPTURE_CASE(a_process_may_end_with_a_graph, 2)
 CAPTURE_CASE(an_abort_ends_a_replay_that_waits, 3)
+
+ALIGNMENT_CASE(reductions_over_nccl_take_addresses_of_any_alignment, 4)
+ALIGNMENT_CASE(one_rank_alone_has_a_misaligned_tensor_over_nccl, 3)
+ALIGNMENT_CASE(moves_over_nccl_and_kernels_take_misaligned_tensors_as_they_lie, 3)
+ALIGNMENT_CASE(captures_and_plans_refuse_misaligned_tensors_over_nccl, 2)
 
 Test(nccl, every_collective_over_nccl_gives_its_result)
 {

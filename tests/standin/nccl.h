@@ -218,7 +218,7 @@ struct task {
     ncclRedOp_t op;
     int root; /* or the other member of a message */
     struct scaled scaled;
-    bool pageable; /* a kernel of it faults */
+    CUresult fault; /* of a kernel of it, which loses the device */
 };
 
 /* The tasks of one communicator in one group: collectives one after the other, then all messages at once. */

@@ -327,6 +327,27 @@ static bool is_pageable(const struct cuda *cu, const void *memory, size_t bytes)
                                               (CUdeviceptr)(uintptr_t)memory) != CUDA_SUCCESS;
 }
 
+/* Kernels reduce whole elements, and move bytes. */
+static bool is_misaligned(const struct task *task, const void *memory, size_t bytes)
+{
+    const bool reduces =
+        task->kind == ALL_REDUCE || task->kind == REDUCE || task->kind == REDUCE_SCATTER;
+
+    return bytes && reduces && (uintptr_t)memory % nccl_type_bytes(task->type);
+}
+
+static CUresult fault_of(const struct cuda *cu, const struct ncclComm *comm,
+                         const struct task *task)
+{
+    const size_t in = nccl_in_bytes(comm, task), out = nccl_out_bytes(comm, task);
+
+    if (is_pageable(cu, task->in, in) || is_pageable(cu, task->out, out))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    return is_misaligned(task, task->in, in) || is_misaligned(task, task->out, out)
+               ? CUDA_ERROR_MISALIGNED_ADDRESS
+               : CUDA_SUCCESS;
+}
+
 /* What only the driver knows. */
 static ncclResult_t look_at(const char *name, struct call *call)
 {
@@ -345,8 +366,7 @@ static ncclResult_t look_at(const char *name, struct call *call)
     if (!result)
         result =
             cu->cuStreamGetCaptureInfo_v2(call->stream, &capture, &call->capture, NULL, NULL, NULL);
-    task->pageable = is_pageable(cu, task->in, nccl_in_bytes(comm, task)) ||
-                     is_pageable(cu, task->out, nccl_out_bytes(comm, task));
+    task->fault = fault_of(cu, comm, task);
     cu->cuCtxPopCurrent_v2(NULL);
     if (!result && context != comm->context)
         return nccl_warn(ncclUnhandledCudaError,

@@ -501,8 +501,8 @@ static CUresult run_tasks(struct ncclComm *comm, const struct launch *launch)
     size_t i = 0;
 
     for (size_t t = 0; t < launch->count; t++)
-        if (launch->tasks[t].pageable)
-            return CUDA_ERROR_ILLEGAL_ADDRESS;
+        if (launch->tasks[t].fault)
+            return launch->tasks[t].fault;
     for (; i < launch->count && launch->tasks[i].kind < SEND && !result; i++)
         result = run_collective(comm, &launch->tasks[i]);
     if (i < launch->count && !result)

@@ -438,6 +438,22 @@ static void pageable_memory_is_taken_and_faults(void)
     ranks_run(2, run_pageable);
 }
 
+static void run_misaligned(void)
+{
+    ranks_make();
+    void *odd = (char *)ranks_memory(16, 1) + 1;
+
+    FINE(nccl.ncclBroadcast(odd, odd, 8, ncclFloat32, 0, comm, stream()));
+    OK(cu.cuCtxSynchronize());
+    FINE(nccl.ncclAllReduce(odd, odd, 8, ncclFloat32, ncclSum, comm, stream()));
+    CHECK(cu.cuCtxSynchronize() == CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
+static void misaligned_elements_are_moved_and_fault_in_reductions(void)
+{
+    ranks_run(2, run_misaligned);
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 static void run_memory(void)
@@ -515,6 +531,7 @@ int main(int argc, char **argv)
         CASE(other_counts_are_an_error_on_one_side_at_most),
         CASE(other_operations_wait_without_a_word),
         CASE(pageable_memory_is_taken_and_faults),
+        CASE(misaligned_elements_are_moved_and_fault_in_reductions),
         CASE(memory_can_be_registered),
         CASE(memory_is_registered_with_non_blocking_communicators),
     };
