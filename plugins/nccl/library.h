@@ -7,9 +7,6 @@
 
 #define NCCL_MEMBER(result, name, parameters) result(*name) parameters;
 
-/* That this plugin knows something of. */
-enum { NCCL_NEWEST = 23203 };
-
 /* library->ncclAllReduce(...) and so on. */
 struct nccl_library {
     char path[4096];

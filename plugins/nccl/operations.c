@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NCCL moves any elements, as bytes. It reduces those that it knows; minima and maxima of floats lose a NaN there,
- * and bitwise operations, bool and products of complex numbers do not exist: the core does these. NCCL's averages of
- * floats multiply by 1 / n, which is rounded, so an average is a sum here that a kernel of the device divides
- * (nccl.c). Blocks of different sizes, and what goes from or to a root, are messages or broadcasts in one group of NCCL's.
+ * and bitwise operations, bool and products of complex numbers do not exist: the core does these. The core reduces
+ * 8-bit floats, too, since NCCL refuses that where a GPU has a compute capability below 9.0. NCCL's averages of floats
+ * multiply by 1 / n, which is rounded, so an average is a sum here that a kernel of the device divides (nccl.c). Blocks
+ * of different sizes, and what goes from or to a root, are messages or broadcasts in one group of NCCL's.
  */
 #include "operations.h"
 
@@ -16,10 +17,8 @@ struct unit {
     unsigned each; /* of them in an element; 0: it reduces none */
 };
 
-static struct unit unit_of(uint32_t dtype, int code)
+static struct unit unit_of(uint32_t dtype)
 {
-    const unsigned since_2_24 = code >= 22400;
-
     switch (dtype) {
     case TUTTI_U8:
         return (struct unit){ncclUint8, 1};
@@ -41,10 +40,6 @@ static struct unit unit_of(uint32_t dtype, int code)
         return (struct unit){ncclFloat32, 1};
     case TUTTI_F64:
         return (struct unit){ncclFloat64, 1};
-    case TUTTI_F8E4M3FN:
-        return (struct unit){ncclFloat8e4m3, since_2_24};
-    case TUTTI_F8E5M2:
-        return (struct unit){ncclFloat8e5m2, since_2_24};
     case TUTTI_C64:
         return (struct unit){ncclFloat32, 2};
     case TUTTI_C128:
@@ -59,9 +54,9 @@ static bool is_integer(struct unit unit)
     return unit.type <= ncclUint64;
 }
 
-static bool reduces(uint32_t dtype, int32_t op, int code)
+static bool reduces(uint32_t dtype, int32_t op)
 {
-    const struct unit unit = unit_of(dtype, code);
+    const struct unit unit = unit_of(dtype);
 
     switch (op) {
     case TUTTI_SUM:
@@ -77,12 +72,12 @@ static bool reduces(uint32_t dtype, int32_t op, int code)
     }
 }
 
-bool operations_serve(const tutti_collective *what, int code)
+bool operations_serve(const tutti_collective *what)
 {
     if (!TUTTI_HAS(what, device_type) || what->device_type != TUTTI_DEVICE_CUDA ||
         what->operation == TUTTI_COLLECTIVE_BARRIER)
         return false;
-    return what->op < 0 || reduces(what->dtype, what->op, code);
+    return what->op < 0 || reduces(what->dtype, what->op);
 }
 
 static ncclRedOp_t op_of(int32_t op)
@@ -286,7 +281,7 @@ ncclResult_t operations_start(const struct nccl_library *nccl, ncclComm_t comm, 
                       .op = op_of(what->op)};
 
     if (what->op >= 0)
-        g.unit = unit_of(what->dtype, nccl->code);
+        g.unit = unit_of(what->dtype);
     switch (what->operation) {
     case TUTTI_COLLECTIVE_ALL_REDUCE:
         return nccl->ncclAllReduce(what->in, what->out, units(&g, what->count), g.unit.type, g.op,

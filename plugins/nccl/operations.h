@@ -8,8 +8,8 @@
 
 #include "library.h"
 
-/* Whether NCCL of this version does it with the meaning that tutti has. */
-bool operations_serve(const tutti_collective *what, int code);
+/* Whether every NCCL, on every GPU, does it with the meaning that tutti has. */
+bool operations_serve(const tutti_collective *what);
 /* Puts it on its stream. Once more: ncclInProgress is no failure. */
 ncclResult_t operations_start(const struct nccl_library *nccl, ncclComm_t comm, int rank,
                               const tutti_collective *what);

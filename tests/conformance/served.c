@@ -78,14 +78,15 @@ const char *served_message(const char *hosts, bool is_send, int rank, int peer)
     return is_send ? "send" : "recv";
 }
 
-/* No integers of 16 bits, no product of complex numbers, order on integers alone, and nothing bitwise. */
+/* No integers of 16 bits, no floats of 8, no product of complex numbers, order on integers alone, nothing bitwise. */
 static bool served_by_nccl(tutti_dtype dtype, tutti_reduce_op op)
 {
     const bool is_integer = dtype == TUTTI_U8 || dtype == TUTTI_U32 || dtype == TUTTI_U64 ||
                             dtype == TUTTI_I8 || dtype == TUTTI_I32 || dtype == TUTTI_I64;
     const bool is_complex = dtype == TUTTI_C64 || dtype == TUTTI_C128;
 
-    if (dtype == TUTTI_BOOL || dtype == TUTTI_U16 || dtype == TUTTI_I16)
+    if (dtype == TUTTI_BOOL || dtype == TUTTI_U16 || dtype == TUTTI_I16 ||
+        dtype == TUTTI_F8E4M3FN || dtype == TUTTI_F8E5M2)
         return false;
     return op == TUTTI_SUM || op == TUTTI_AVG || (op == TUTTI_PRODUCT && !is_complex) ||
            ((op == TUTTI_MIN || op == TUTTI_MAX) && is_integer);

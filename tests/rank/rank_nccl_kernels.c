@@ -182,12 +182,12 @@ static bool nccl_does(tutti_dtype dtype, tutti_reduce_op op)
     const bool integer = dtype == TUTTI_U8 || dtype == TUTTI_I8 || dtype == TUTTI_U32 ||
                          dtype == TUTTI_I32 || dtype == TUTTI_U64 || dtype == TUTTI_I64;
     const bool complex = dtype == TUTTI_C64 || dtype == TUTTI_C128;
-    const bool rounds = dtype == TUTTI_F16 || dtype == TUTTI_F8E4M3FN || dtype == TUTTI_F8E5M2;
 
-    if (dtype == TUTTI_BOOL || dtype == TUTTI_U16 || dtype == TUTTI_I16)
+    if (dtype == TUTTI_BOOL || dtype == TUTTI_U16 || dtype == TUTTI_I16 ||
+        dtype == TUTTI_F8E4M3FN || dtype == TUTTI_F8E5M2)
         return false;
-    return op == TUTTI_SUM || (op == TUTTI_AVG && !rounds) || (op == TUTTI_PRODUCT && !complex) ||
-           ((op == TUTTI_MIN || op == TUTTI_MAX) && integer);
+    return op == TUTTI_SUM || (op == TUTTI_AVG && dtype != TUTTI_F16) ||
+           (op == TUTTI_PRODUCT && !complex) || ((op == TUTTI_MIN || op == TUTTI_MAX) && integer);
 }
 
 RANK_CASE(kernels_give_the_bits_of_the_host)

@@ -303,12 +303,30 @@ static ncclResult_t check_op(const char *name, const struct ncclComm *comm, stru
     return ncclSuccess;
 }
 
-static ncclResult_t check(const char *name, const struct ncclComm *comm, struct task *task)
+static bool reduces(const struct task *task)
+{
+    return task->kind == ALL_REDUCE || task->kind == REDUCE || task->kind == REDUCE_SCATTER;
+}
+
+/* As where one of the GPUs has a compute capability below 9.0. */
+static ncclResult_t check_type(const char *name, const struct task *task)
 {
     const int newest = nccl_settings()->version >= 22400 ? ncclFloat8e5m2 : ncclBfloat16;
 
     if ((int)task->type < 0 || (int)task->type > newest)
         return nccl_warn(ncclInvalidArgument, "%s : invalid type %d", name, (int)task->type);
+    if (reduces(task) && task->type >= ncclFloat8e4m3)
+        return nccl_warn(ncclInvalidArgument,
+                         "FP8 reduction support begins with sm90 capable devices.");
+    return ncclSuccess;
+}
+
+static ncclResult_t check(const char *name, const struct ncclComm *comm, struct task *task)
+{
+    const ncclResult_t result = check_type(name, task);
+
+    if (result)
+        return result;
     if (task->root < 0 || task->root >= comm->size)
         return nccl_warn(ncclInvalidArgument,
                          "%s : invalid root %d (root should be in the 0..%d "
@@ -330,10 +348,7 @@ static bool is_pageable(const struct cuda *cu, const void *memory, size_t bytes)
 /* Kernels reduce whole elements, and move bytes. */
 static bool is_misaligned(const struct task *task, const void *memory, size_t bytes)
 {
-    const bool reduces =
-        task->kind == ALL_REDUCE || task->kind == REDUCE || task->kind == REDUCE_SCATTER;
-
-    return bytes && reduces && (uintptr_t)memory % nccl_type_bytes(task->type);
+    return bytes && reduces(task) && (uintptr_t)memory % nccl_type_bytes(task->type);
 }
 
 static CUresult fault_of(const struct cuda *cu, const struct ncclComm *comm,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elements, two at a time: each step of a ring rounds to the type, 16-bit floats, too. MIN and MAX of floats give
- * the number where one is a NaN. Averages of floats are sums of inputs that were multiplied by a rounded 1/n.
+ * the number where one is a NaN. Averages of floats are sums of inputs that were multiplied by a rounded 1/n. 8-bit
+ * floats are only moved.
  */
 #include "nccl.h"
 
@@ -21,8 +22,6 @@ size_t nccl_type_bytes(ncclDataType_t type)
 #define FLOATS_(X)                                                                                 \
     X(ncclFloat16, uint16_t, float, f16_widen, f16_narrow)                                         \
     X(ncclBfloat16, uint16_t, float, bf16_widen, bf16_narrow)                                      \
-    X(ncclFloat8e4m3, uint8_t, float, f8e4m3fn_widen, f8e4m3fn_narrow)                             \
-    X(ncclFloat8e5m2, uint8_t, float, f8e5m2_widen, f8e5m2_narrow)                                 \
     X(ncclFloat32, float, float, , )                                                               \
     X(ncclFloat64, double, double, , )
 
@@ -125,6 +124,8 @@ void nccl_combine(ncclDataType_t type, ncclRedOp_t op, void *into, const void *w
         FLOATS_(CASE)
         INTEGERS_(CASE)
 #undef CASE
+    default:
+        break;
     }
 }
 
@@ -138,6 +139,8 @@ void nccl_scale(ncclDataType_t type, void *into, const void *factor, size_t coun
         FLOATS_(CASE)
         INTEGERS_(CASE)
 #undef CASE
+    default:
+        break;
     }
 }
 

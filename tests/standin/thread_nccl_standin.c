@@ -126,6 +126,21 @@ static void the_second_call_fails(void)
     ranks_run(2, run_call_fails);
 }
 
+static void run_eight_bits(void)
+{
+    make();
+    FINE(nccl.ncclAllGather(memory, memory, 8, ncclFloat8e5m2, comm, stream));
+    GIVES(nccl.ncclAllReduce(memory, memory, 8, ncclFloat8e4m3, ncclSum, comm, stream),
+          ncclInvalidArgument);
+    CHECK(strstr(nccl.ncclGetLastError(comm), "FP8 reduction support begins with sm90"));
+    ranks_end();
+}
+
+static void floats_of_8_bits_are_moved_alone(void)
+{
+    ranks_run(2, run_eight_bits);
+}
+
 static void run_waits(void)
 {
     CUevent done;
@@ -290,6 +305,7 @@ int main(int argc, char **argv)
         FAULT(a_newer_one_may_share_a_gpu),
         FAULT(another_size_is_waited_for_without_end),
         FAULT(the_second_call_fails),
+        FAULT(floats_of_8_bits_are_moved_alone),
         FAULT(the_second_operation_waits),
         FAULT(the_second_operation_has_an_error),
         FAULT(an_abort_takes_long),
