@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registers memory of devices with the engine's team, and gives it back. The engine may block in the driver, so a thread
+ * borrows the team and works without the progress lock.
+ *
+ * A group may fail meanwhile. The thread that finds this withdraws the calls, and leaves the abort of the team to the
+ * borrower (native.owes_abort). Invariant: while the team is lent, the thread that has it makes the abort that is owed.
+ * It does so before it gives memory back: the engine would wait for operations that hang on streams until the abort.
+ */
 #include "provider/device_memory.h"
 
 #include <inttypes.h>

@@ -11,13 +11,19 @@ TestSuite(nccl_memory, .timeout = 120);
 #define LIBRARIES GPUS, "TUTTI_NCCL=" TUTTI_STANDIN_NCCL
 #define OVER_NCCL "TUTTI_BACKEND=cpu:auto,cuda:nccl"
 
-static struct ranks *start(const char *name, int size, const char *const *env)
+static struct ranks *start_of(const char *program, const char *name, int size,
+                              const char *const *env)
 {
     struct ranks *ranks = ranks_start(&(struct ranks_options){
-        .program = "rank_nccl_memory", .case_name = name, .size = size, .env = env});
+        .program = program, .case_name = name, .size = size, .env = env});
 
     cr_assert_not_null(ranks);
     return ranks;
+}
+
+static struct ranks *start(const char *name, int size, const char *const *env)
+{
+    return start_of("rank_nccl_memory", name, size, env);
 }
 
 static void expect_passed(struct ranks *ranks, int size, int dead)
@@ -130,4 +136,19 @@ Test(nccl_memory, an_abort_frees_registered_memory)
 {
     run("an_abort_frees_registered_memory", 3, "STANDIN_NCCL_HANGS_AT=1",
         "STANDIN_NCCL_ABORT_MS=300");
+}
+
+/* ---- memory that is in use ---- */
+
+static void run_busy(const char *name, int size, const char *variable, const char *more)
+{
+    const char *const env[] = {LIBRARIES, OVER_NCCL, variable ? variable : more,
+                               variable ? more : NULL, NULL};
+
+    expect_passed(start_of("rank_nccl_memory_busy", name, size, env), size, -1);
+}
+
+Test(nccl_memory, memory_is_freed_by_a_thread_while_the_group_is_aborted)
+{
+    run_busy("memory_is_freed_by_a_thread_while_the_group_is_aborted", 2, NULL, NULL);
 }

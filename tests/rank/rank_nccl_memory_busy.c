@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registered memory of GPUs that something still uses, or that cannot be given back at once. */
+#include <pthread.h>
+
+#include "nccl_memory.h"
+
+/* ---- a group that fails while another thread frees ---- */
+
+static void *free_it(void *memory)
+{
+    tutti_status status;
+
+    while ((status = tutti_memory_free(memory)) == TUTTI_ERR_BUSY)
+        ;
+    check_ok(status);
+    return NULL;
+}
+
+/* Rank 0 makes no call, so the operation of rank 1 hangs on its stream until the abort. */
+static void abort_meanwhile(tutti_group *group, int rank, tutti_options *options)
+{
+    static struct vector v;
+    const int launches = nccl_launches();
+    tutti_work *work = NULL;
+    pthread_t thread;
+    tutti_memory *memory = allocate(group);
+
+    lay_in(&v, tutti_memory_address(memory), COUNT, rank);
+    if (rank)
+        check_ok(tutti_all_reduce(group, &v.tensor, TUTTI_SUM, options, &work));
+    while (rank && nccl_launches() == launches)
+        rank_sleep_ms(1);
+    require(!pthread_create(&thread, NULL, free_it, memory));
+    rank_sleep_ms(10);
+    if (!rank)
+        check_ok(tutti_group_abort(group, "the test"));
+    else
+        check_status(tutti_work_wait(work, 0), TUTTI_ERR_ABORTED);
+    tutti_work_free(work);
+    pthread_join(thread, NULL);
+    gpu_synchronize(options->stream);
+    check_status(tutti_group_destroy(group), TUTTI_ERR_ABORTED);
+}
+
+RANK_CASE(memory_is_freed_by_a_thread_while_the_group_is_aborted)
+{
+    enum { ROUNDS = 10 };
+    tutti_options options;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        tutti_group *group = NULL;
+
+        require_ok(tutti_group_split(world, 0, rank, NULL, &group));
+        abort_meanwhile(group, rank, &options);
+    }
+    expect_nothing_left();
+    check_ok(tutti_group_destroy(world));
+}
