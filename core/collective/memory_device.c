@@ -109,11 +109,21 @@ static const struct tutti_group *find_user(const struct tutti_memory *memory)
     return group;
 }
 
-/* Whether something of the group may be on streams of its device, while no operation begins. */
+/* Whether the engine for devices is to do a call that waits for its turn. */
+static bool has_queued(const struct tutti_group *group)
+{
+    const struct call *call = group->calls.queue.first;
+
+    while (call && !(call->announce.fields.flags & CALL_DIRECT))
+        call = call->next;
+    return call;
+}
+
+/* Whether something of the group may be on streams of its device, or comes there, while no operation begins. */
 static bool has_operations(struct tutti_group *group)
 {
     (void)issued_move(group);
-    return group->calls.issued || group->ways.device_native->launched ||
+    return has_queued(group) || group->calls.issued || group->ways.device_native->launched ||
            group->calls.moving.under_way || group->calls.returning.first;
 }
 

@@ -58,3 +58,34 @@ RANK_CASE(memory_is_freed_by_a_thread_while_the_group_is_aborted)
     expect_nothing_left();
     check_ok(tutti_group_destroy(world));
 }
+
+/* ---- calls that are not complete ---- */
+
+/* Rank 1 comes late to the first call, and the second one waits for its turn behind it. */
+RANK_CASE(memory_is_busy_while_a_call_on_it_is_queued)
+{
+    static struct vector v;
+    tutti_options options;
+    void *stream;
+    tutti_work *first = NULL, *second = NULL;
+    int32_t one = 1;
+    int64_t shape;
+    const tutti_tensor host = tutti_tensor_1d(&one, TUTTI_I32, &shape, 1);
+    tutti_group *world = begin(rank, size, &stream, &options);
+    tutti_memory *memory = allocate(world);
+
+    lay_in(&v, tutti_memory_address(memory), COUNT, rank);
+    if (rank == 1)
+        rank_sleep_ms(300);
+    require_ok(tutti_all_reduce(world, &host, TUTTI_SUM, NULL, &first));
+    require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, &second));
+    if (rank == 0)
+        refuse(tutti_memory_free(memory), TUTTI_ERR_BUSY, "wait for their works");
+    check_ok(tutti_work_wait(first, 0));
+    check_ok(tutti_work_wait(second, 0));
+    tutti_work_free(first);
+    tutti_work_free(second);
+    check_eq(element(&v, stream, COUNT - 1), size * (size - 1) / 2);
+    check_ok(tutti_memory_free(memory));
+    check_ok(tutti_group_destroy(world));
+}

@@ -152,3 +152,8 @@ Test(nccl_memory, memory_is_freed_by_a_thread_while_the_group_is_aborted)
 {
     run_busy("memory_is_freed_by_a_thread_while_the_group_is_aborted", 2, NULL, NULL);
 }
+
+Test(nccl_memory, memory_is_busy_while_a_call_on_it_is_queued)
+{
+    run_busy("memory_is_busy_while_a_call_on_it_is_queued", 2, NULL, NULL);
+}
