@@ -6,7 +6,9 @@
  *
  * To end a registration, no operation of the engine may use it: the engine may wait in the driver for what is on
  * streams, and an abort, which lets these go on, would have to wait for it. So freeing is refused while calls of the
- * group are on streams, and once some are in graphs, whose launches nobody tells.
+ * group are on streams, and once some are in graphs, whose launches nobody tells. It is refused while a stream waits for
+ * a word of ours, too: the driver would block this thread, which may be the one that completes the work. A word that is
+ * taken at the same moment may still hold up the driver, until its work is complete.
  */
 #include "collective/memory.h"
 
@@ -135,6 +137,10 @@ static tutti_status check_idle(struct tutti_group *group, const struct tutti_mem
         return error_set(TUTTI_ERR_BUSY,
                          "the memory is registered with group %s, too: free that first",
                          user->name);
+    if ((memory->of_engine || memory->is_allocated) && device_streams_wait(memory->device))
+        return error_set(TUTTI_ERR_BUSY,
+                         "a stream waits for a work (tutti_work_wait_stream()), and the driver "
+                         "frees no memory until none does");
     if (!memory->of_engine || control_verdict_status(group->control))
         return TUTTI_OK;
     if (group->calls.has_captured)

@@ -89,3 +89,78 @@ RANK_CASE(memory_is_busy_while_a_call_on_it_is_queued)
     check_ok(tutti_memory_free(memory));
     check_ok(tutti_group_destroy(world));
 }
+
+/* ---- streams that wait for works ---- */
+
+/* A message to this rank itself, which nobody has sent yet. The stream waits for it. */
+static tutti_work *wait_on(tutti_group *group, int rank, void *stream)
+{
+    static struct vector v;
+    tutti_work *work = NULL;
+
+    make(&v, 4, -1);
+    require_ok(tutti_irecv(group, &v.tensor, rank, 1, NULL, &work));
+    require_ok(tutti_work_wait_stream(work, stream));
+    return work;
+}
+
+static void send_it(tutti_group *group, int rank)
+{
+    static int32_t values[4];
+    int64_t shape;
+    const tutti_tensor tensor = tutti_tensor_1d(values, TUTTI_I32, &shape, 4);
+
+    check_ok(tutti_send(group, &tensor, rank, 1, NULL));
+}
+
+RANK_CASE(memory_is_busy_while_a_stream_waits_for_a_work)
+{
+    tutti_options options;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    tutti_memory *memory = allocate(world);
+    tutti_work *work = wait_on(world, rank, stream);
+
+    refuse(tutti_memory_free(memory), TUTTI_ERR_BUSY, "a stream waits for a work");
+    send_it(world, rank);
+    check_ok(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+    gpu_synchronize(stream);
+    check_ok(tutti_memory_free(memory));
+    check_ok(tutti_group_destroy(world));
+}
+
+struct late {
+    tutti_group *group;
+    int rank;
+};
+
+static void *send_late(void *user)
+{
+    const struct late *late = user;
+
+    rank_sleep_ms(1500);
+    send_it(late->group, late->rank);
+    return NULL;
+}
+
+RANK_CASE(a_group_ends_when_no_stream_waits_for_a_work)
+{
+    tutti_options options;
+    void *stream;
+    pthread_t thread;
+    tutti_group *group = NULL, *world = begin(rank, size, &stream, &options);
+    struct late late = {world, rank};
+
+    require_ok(tutti_group_split(world, 0, rank, NULL, &group));
+    allocate(group);
+    tutti_work *work = wait_on(world, rank, stream);
+    require(!pthread_create(&thread, NULL, send_late, &late));
+    check_ok(tutti_group_destroy(group));
+    pthread_join(thread, NULL);
+    check_ok(tutti_work_wait(work, 0));
+    tutti_work_free(work);
+    gpu_synchronize(stream);
+    has_left(0, 0);
+    check_ok(tutti_group_destroy(world));
+}

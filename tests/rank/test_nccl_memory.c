@@ -157,3 +157,21 @@ Test(nccl_memory, memory_is_busy_while_a_call_on_it_is_queued)
 {
     run_busy("memory_is_busy_while_a_call_on_it_is_queued", 2, NULL, NULL);
 }
+
+Test(nccl_memory, memory_is_busy_while_a_stream_waits_for_a_work)
+{
+    run_busy("memory_is_busy_while_a_stream_waits_for_a_work", 2, NULL, NULL);
+}
+
+Test(nccl_memory, a_group_ends_when_no_stream_waits_for_a_work)
+{
+    const char *const env[] = {LIBRARIES, OVER_NCCL, NULL};
+    struct ranks *ranks =
+        start_of("rank_nccl_memory_busy", "a_group_ends_when_no_stream_waits_for_a_work", 2, env);
+
+    cr_expect(ranks_wait(ranks));
+    for (int r = 0; r < 2; r++)
+        cr_expect(strstr(ranks_result(ranks, r)->err, "waits to free its registered memory"), "%s",
+                  ranks_result(ranks, r)->err);
+    expect_passed(ranks, 2, -1);
+}
