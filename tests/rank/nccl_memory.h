@@ -57,7 +57,8 @@ static inline tutti_memory *register_own(tutti_group *group, void *address)
 }
 
 /* Sums the ranks in `memory`, and in a part of it. */
-static inline void sum_in(tutti_group *group, int rank, int size, void *memory, tutti_options *options)
+static inline void sum_in(tutti_group *group, int rank, int size, void *memory,
+                          tutti_options *options)
 {
     static struct vector v;
 

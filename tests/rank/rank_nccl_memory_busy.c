@@ -164,3 +164,86 @@ RANK_CASE(a_group_ends_when_no_stream_waits_for_a_work)
     has_left(0, 0);
     check_ok(tutti_group_destroy(world));
 }
+
+/* ---- members that cannot register, while calls are on streams ---- */
+
+static struct gpu_hold *sum_behind_hold(tutti_group *world, int rank, tutti_options *options)
+{
+    static struct vector v;
+
+    make(&v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, options, NULL));
+    gpu_synchronize(options->stream);
+    struct gpu_hold *hold = gpu_hold(options->stream);
+    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, options, NULL));
+    return hold;
+}
+
+RANK_CASE(memory_that_one_member_refused_can_be_registered_again)
+{
+    tutti_options options;
+    void *stream;
+    tutti_memory *memory = NULL;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    void *right = gpu_allocate(BYTES);
+    struct gpu_hold *hold = sum_behind_hold(world, rank, &options);
+
+    refuse(tutti_memory_register(world, rank == 1 ? gpu_allocate_pinned(BYTES) : right, BYTES,
+                                 &memory),
+           TUTTI_ERR_INVALID_ARGUMENT,
+           rank == 1 ? "host memory that is pinned" : "rank 1 cannot take part");
+    has_left(0, 0);
+    memory = register_own(world, right);
+    gpu_let_go(hold);
+    gpu_synchronize(stream);
+    check_ok(tutti_memory_free(memory));
+    gpu_free(right);
+    check_ok(tutti_group_destroy(world));
+}
+
+static void *let_go_late(void *hold)
+{
+    rank_sleep_ms(300);
+    gpu_let_go(hold);
+    return NULL;
+}
+
+/* NCCL fails on rank 1. */
+RANK_CASE(members_give_memory_back_once_calls_are_off_their_streams)
+{
+    tutti_options options;
+    void *stream;
+    pthread_t thread;
+    tutti_memory *memory = NULL;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    struct gpu_hold *hold = sum_behind_hold(world, rank, &options);
+
+    require(!pthread_create(&thread, NULL, let_go_late, hold));
+    refuse(tutti_memory_allocate_on(world, gpu_device(), BYTES, &memory), TUTTI_ERR_PLUGIN,
+           rank == 1 ? "failed: unhandled" : "rank 1 cannot take part");
+    has_left(0, 0);
+    pthread_join(thread, NULL);
+    gpu_synchronize(stream);
+    check_ok(tutti_memory_free(allocate(world)));
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(memory_that_cannot_be_given_back_is_named)
+{
+    tutti_options options;
+    void *stream;
+    tutti_memory *memory = NULL;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    void *own = gpu_allocate(BYTES);
+
+    options.timeout_ms = 60000;
+    struct gpu_hold *hold = sum_behind_hold(world, rank, &options);
+    check_ok(tutti_group_set_timeout(world, 2000));
+    refuse(tutti_memory_register(world, own, BYTES, &memory), TUTTI_ERR_PLUGIN,
+           rank == 1 ? "failed: unhandled" : "stay with group world until it is destroyed");
+    gpu_let_go(hold);
+    gpu_synchronize(stream);
+    check_ok(tutti_group_destroy(world));
+    has_left(0, 0);
+    gpu_free(own);
+}

@@ -14,8 +14,8 @@ TestSuite(nccl_memory, .timeout = 120);
 static struct ranks *start_of(const char *program, const char *name, int size,
                               const char *const *env)
 {
-    struct ranks *ranks = ranks_start(&(struct ranks_options){
-        .program = program, .case_name = name, .size = size, .env = env});
+    struct ranks *ranks = ranks_start(
+        &(struct ranks_options){.program = program, .case_name = name, .size = size, .env = env});
 
     cr_assert_not_null(ranks);
     return ranks;
@@ -174,4 +174,21 @@ Test(nccl_memory, a_group_ends_when_no_stream_waits_for_a_work)
         cr_expect(strstr(ranks_result(ranks, r)->err, "waits to free its registered memory"), "%s",
                   ranks_result(ranks, r)->err);
     expect_passed(ranks, 2, -1);
+}
+
+Test(nccl_memory, memory_that_one_member_refused_can_be_registered_again)
+{
+    run_busy("memory_that_one_member_refused_can_be_registered_again", 2, NULL, NULL);
+}
+
+Test(nccl_memory, members_give_memory_back_once_calls_are_off_their_streams)
+{
+    run_busy("members_give_memory_back_once_calls_are_off_their_streams", 3,
+             "STANDIN_NCCL_REGISTER_AT=1", "STANDIN_NCCL_FAULT_RANK=1");
+}
+
+Test(nccl_memory, memory_that_cannot_be_given_back_is_named)
+{
+    run_busy("memory_that_cannot_be_given_back_is_named", 2, "STANDIN_NCCL_REGISTER_AT=1",
+             "STANDIN_NCCL_FAULT_RANK=1");
 }
