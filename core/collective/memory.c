@@ -78,7 +78,8 @@ static tutti_status same_number(const struct tutti_group *group, const struct pi
 
 static tutti_status same_kind(const struct tutti_group *group, const struct piece *pieces)
 {
-    static const char *const kinds[] = {"host memory", "memory of its device, not registered",
+    static const char *const kinds[] = {"host memory", "memory of its device",
+                                        "memory of its device, not registered",
                                         "memory of its device, registered"};
     const uint64_t own = pieces[group->rank].kind;
 

@@ -5,7 +5,12 @@
 #include "group/group.h"
 
 /* Members give memory of one kind: local peers map that of the host, and an engine wants all registered, or none. */
-enum memory_kind { MEMORY_OF_HOST, MEMORY_OF_DEVICE, MEMORY_KNOWN_TO_ENGINE };
+enum memory_kind {
+    MEMORY_OF_HOST,
+    MEMORY_OF_DEVICE, /* before the engine is asked; then one of these: */
+    MEMORY_UNKNOWN_TO_ENGINE,
+    MEMORY_KNOWN_TO_ENGINE
+};
 
 /* What a member tells of its memory. */
 struct piece {

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory of devices. Each member gets its own (provider/device_memory.c), then all learn of all whether they
- * have, so it is there on all members or on none. An engine may want that in one call either all members' tensors lie
- * in such memory or none of them.
+ * Registered memory of devices. All members learn of all whether the device and the range will do. Then each gets its own
+ * (provider/device_memory.c), and all learn whether they have, so it is there on all members or on none. An engine may
+ * want that in one call either all members' tensors lie in such memory or none of them.
  *
  * To end a registration, no operation of the engine may use it: the engine may wait in the driver for what is on
  * streams, and an abort, which lets these go on, would have to wait for it. So freeing is refused while calls of the
- * group are on streams, and once some are in graphs, whose launches nobody tells.
+ * group are on streams, and once some are in graphs, whose launches nobody tells. It is refused while a stream waits for
+ * a word of ours, too: the driver would block this thread, which may be the one that completes the work. A word that is
+ * taken at the same moment may still hold up the driver, until its work is complete.
  */
 #include "collective/memory.h"
 
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "group/groups.h"
@@ -83,6 +86,7 @@ static tutti_status check_new(struct tutti_group *group, const struct tutti_memo
     return status;
 }
 
+/* What can be told without the engine. */
 static tutti_status begin(struct tutti_group *group, const tutti_device *where,
                           struct tutti_memory *memory)
 {
@@ -92,9 +96,20 @@ static tutti_status begin(struct tutti_group *group, const tutti_device *where,
     memory->number = ++group->memories.made;
     engine_release(engine);
     tutti_status status = find_device(group, where, &memory->device);
-    if (!status && memory->address)
-        status = check_new(group, memory);
-    return status ? status : device_memory_make(memory);
+    return status || !memory->address ? status : check_new(group, memory);
+}
+
+static tutti_status make(struct tutti_group *group, struct tutti_memory *memory)
+{
+    const tutti_status status = device_memory_make(memory);
+
+    if (status)
+        return status;
+    engine_take(&group->context->engine);
+    memory->next = group->memories.on_device;
+    group->memories.on_device = memory;
+    engine_release(&group->context->engine);
+    return TUTTI_OK;
 }
 
 /* ---- freeing ---- */
@@ -109,11 +124,21 @@ static const struct tutti_group *find_user(const struct tutti_memory *memory)
     return group;
 }
 
-/* Whether something of the group may be on streams of its device, while no operation begins. */
+/* Whether the engine for devices is to do a call that waits for its turn. */
+static bool has_queued(const struct tutti_group *group)
+{
+    const struct call *call = group->calls.queue.first;
+
+    while (call && !(call->announce.fields.flags & CALL_DIRECT))
+        call = call->next;
+    return call;
+}
+
+/* Whether something of the group may be on streams of its device, or comes there, while no operation begins. */
 static bool has_operations(struct tutti_group *group)
 {
     (void)issued_move(group);
-    return group->calls.issued || group->ways.device_native->launched ||
+    return has_queued(group) || group->calls.issued || group->ways.device_native->launched ||
            group->calls.moving.under_way || group->calls.returning.first;
 }
 
@@ -125,6 +150,10 @@ static tutti_status check_idle(struct tutti_group *group, const struct tutti_mem
         return error_set(TUTTI_ERR_BUSY,
                          "the memory is registered with group %s, too: free that first",
                          user->name);
+    if ((memory->of_engine || memory->is_allocated) && device_streams_wait(memory->device))
+        return error_set(TUTTI_ERR_BUSY,
+                         "a stream waits for a work (tutti_work_wait_stream()), and the driver "
+                         "frees no memory until none does");
     if (!memory->of_engine || control_verdict_status(group->control))
         return TUTTI_OK;
     if (group->calls.has_captured)
@@ -140,6 +169,16 @@ static tutti_status check_idle(struct tutti_group *group, const struct tutti_mem
     return TUTTI_OK;
 }
 
+/* Its address may be another's as soon as it is free. With the progress lock. */
+static void take_out(struct tutti_group *group, const struct tutti_memory *memory)
+{
+    struct tutti_memory **link = &group->memories.on_device;
+
+    while (*link != memory)
+        link = &(*link)->next;
+    *link = memory->next;
+}
+
 /* Nothing was done unless it is OK. */
 static tutti_status end(struct tutti_memory *memory)
 {
@@ -151,6 +190,8 @@ static tutti_status end(struct tutti_memory *memory)
         return status;
     engine_take(&group->context->engine);
     status = check_idle(group, memory);
+    if (!status)
+        take_out(group, memory);
     engine_release(&group->context->engine);
     if (!status)
         device_memory_end(memory);
@@ -159,39 +200,32 @@ static tutti_status end(struct tutti_memory *memory)
     return status;
 }
 
-static void put_in(struct tutti_group *group, struct tutti_memory *memory)
-{
-    engine_take(&group->context->engine);
-    memory->next = group->memories.on_device;
-    group->memories.on_device = memory;
-    engine_release(&group->context->engine);
-}
-
-static void take_out(struct tutti_group *group, const struct tutti_memory *memory)
-{
-    struct tutti_memory **link = &group->memories.on_device;
-
-    engine_take(&group->context->engine);
-    while (*link != memory)
-        link = &(*link)->next;
-    *link = memory->next;
-    engine_release(&group->context->engine);
-}
-
 tutti_status memory_free_on_device(struct tutti_memory *memory)
 {
     const tutti_status status = end(memory);
 
-    if (status)
-        return status;
-    take_out(memory->group, memory);
-    free(memory);
-    return TUTTI_OK;
+    if (!status)
+        free(memory);
+    return status;
 }
 
 /* ---- making ---- */
 
-/* Other members have none. What cannot be given back now ends with the group. Returns `status`, with its message. */
+/* Moves all groups until nothing uses the memory, for the group's time-out. Graphs may use it until the group ends. */
+static tutti_status end_when_idle(struct tutti_group *group, struct tutti_memory *memory)
+{
+    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+    const int64_t until_ns = clock_deadline_ms(group->timeout_ms);
+    tutti_status status;
+
+    while ((status = end(memory)) == TUTTI_ERR_BUSY && !group->calls.has_captured &&
+           clock_now_ns() < until_ns)
+        (void)engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS);
+    return status;
+}
+
+/* Other members have none. What cannot be given back ends with the group, and the message names it. Returns `status`,
+ * with its message. */
 static tutti_status undo(struct tutti_group *group, struct tutti_memory *memory,
                          tutti_status status)
 {
@@ -199,37 +233,46 @@ static tutti_status undo(struct tutti_group *group, struct tutti_memory *memory,
 
     error_init(&cause);
     error_keep(&cause);
-    if (end(memory))
-        put_in(group, memory);
-    else
-        free(memory);
+    const bool stays = end_when_idle(group, memory);
     error_give(status, &cause);
     error_forget(&cause);
+    if (stays)
+        error_prefix("%llu bytes at %p stay with group %s until it is destroyed, as calls may use "
+                     "them",
+                     (unsigned long long)memory->asked, memory->address, group->name);
+    else
+        free(memory);
     return status;
+}
+
+/* `own`: what this member's part came to. */
+static tutti_status agree(const char *function, struct tutti_group *group,
+                          const struct tutti_memory *memory, enum memory_kind kind,
+                          tutti_status own)
+{
+    AUTOFREE struct piece *pieces = calloc((size_t)group->size, sizeof *pieces);
+    const struct piece piece = {
+        .status = (uint64_t)own, .kind = kind, .number = memory->number, .bytes = memory->asked};
+
+    return memory_compare(function, group, &piece, pieces);
 }
 
 tutti_status memory_make_on_device(const char *function, struct tutti_group *group,
                                    const tutti_device *where, void *address, uint64_t bytes,
                                    struct tutti_memory *memory)
 {
-    AUTOFREE struct piece *pieces = calloc((size_t)group->size, sizeof *pieces);
-
     memory->address = address;
     memory->asked = bytes;
-    const tutti_status own = begin(group, where, memory);
-    const struct piece piece = {
-        .status = (uint64_t)own,
-        .kind = memory->of_engine ? MEMORY_KNOWN_TO_ENGINE : MEMORY_OF_DEVICE,
-        .number = memory->number,
-        .bytes = bytes,
-    };
-    const tutti_status status = memory_compare(function, group, &piece, pieces);
-
-    if (status && !own)
-        return undo(group, memory, status);
+    tutti_status own = begin(group, where, memory);
+    tutti_status status = agree(function, group, memory, MEMORY_OF_DEVICE, own);
+    if (!status) {
+        own = make(group, memory);
+        status = agree(function, group, memory,
+                       memory->of_engine ? MEMORY_KNOWN_TO_ENGINE : MEMORY_UNKNOWN_TO_ENGINE, own);
+        if (status && !own)
+            return undo(group, memory, status);
+    }
     if (status)
         free(memory);
-    else
-        put_in(group, memory);
     return status;
 }

@@ -204,3 +204,6 @@ tutti_status device_word_take(struct device *device, struct device_word **ret_wo
 tutti_status device_word_wait(const struct device_word *word, void *stream);
 /* Opens it, and gives it back. */
 void device_word_open(struct device_word *word);
+/* Whether streams may wait for words: the driver frees no memory and loads no kernels before they open, and blocks its
+ * caller meanwhile. */
+bool device_streams_wait(struct device *device);

@@ -35,19 +35,13 @@ static void note_loaded(struct device *device, uint32_t entry)
         atomic_store(&device->loaded[i], entry);
 }
 
-static bool streams_wait(struct device *device)
-{
-    LOCK_SCOPE(&device->lock);
-    return device->words_taken;
-}
-
 tutti_status device_prepare(struct device *device, tutti_dtype dtype)
 {
     const uint32_t entry = entry_of(dtype);
 
     if (is_loaded(device, entry) || !TUTTI_HAS(device_ops(device), prepare))
         return TUTTI_OK;
-    if (streams_wait(device))
+    if (device_streams_wait(device))
         return TUTTI_ERR_NOT_READY;
     const tutti_status status = device_ops(device)->prepare(device->accelerator, dtype);
     if (!status)

@@ -89,3 +89,9 @@ void device_word_open(struct device_word *word)
     word->next = device->words;
     device->words = word;
 }
+
+bool device_streams_wait(struct device *device)
+{
+    LOCK_SCOPE(&device->lock);
+    return device->words_taken;
+}

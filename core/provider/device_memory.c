@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registers memory of devices with the engine's team, and gives it back. The engine may block in the driver, so a thread
+ * borrows the team and works without the progress lock.
+ *
+ * A group may fail meanwhile. The thread that finds this withdraws the calls, and leaves the abort of the team to the
+ * borrower (native.owes_abort). Invariant: while the team is lent, the thread that has it makes the abort that is owed.
+ * It does so before it gives memory back: the engine would wait for operations that hang on streams until the abort.
+ */
 #include "provider/device_memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "device/device.h"
 #include "provider/native.h"
+
+enum { WAITS_SILENTLY_MS = 1000 };
 
 static bool can_register(const struct native *n)
 {
@@ -88,11 +99,34 @@ void device_memory_end(struct tutti_memory *memory)
     give_back(memory);
 }
 
+/* The driver frees nothing while a stream waits for a work, of another group by now, and this thread may have to move
+ * that. After the time-out the driver is left to wait. */
+static void await_streams(struct tutti_group *group, struct device *device)
+{
+    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+    const int64_t until_ns = clock_deadline_ms(group->timeout_ms);
+    const int64_t tells_ns = clock_deadline_ms(WAITS_SILENTLY_MS);
+    bool told = false;
+
+    while (device_streams_wait(device) && clock_now_ns() < until_ns) {
+        if (!told && clock_now_ns() >= tells_ns) {
+            log_line(LOG_WARN, group->rank,
+                     "group %s waits to free its registered memory: a stream waits for a work "
+                     "(tutti_work_wait_stream()), and the driver frees none until no stream does",
+                     group->name);
+            told = true;
+        }
+        (void)engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS);
+    }
+}
+
 void device_memories_free(struct tutti_group *group)
 {
-    struct tutti_memory *memory;
+    struct tutti_memory *memory = group->memories.on_device;
 
-    if (group->memories.on_device && group->ways.device_native)
+    if (memory)
+        await_streams(group, memory->device);
+    if (memory && group->ways.device_native)
         native_abort_failed(group, group->ways.device_native);
     while ((memory = group->memories.on_device)) {
         group->memories.on_device = memory->next;

@@ -176,6 +176,11 @@ tutti_status native_form_test(struct tutti_group *group)
 
 void native_abort_failed(struct tutti_group *group, struct native *n)
 {
+    if (n->owes_abort) {
+        n->owes_abort = false;
+        (void)n->ops->abort(n->team);
+        return;
+    }
     if (!n->team || n->aborted || (n->formed && !control_verdict_status(group->control)))
         return;
     n->aborted = true;
@@ -364,8 +369,7 @@ void native_return(struct tutti_group *group, struct native *n)
     engine_take(engine);
     n->lent = false;
     if (n->owes_abort)
-        (void)n->ops->abort(n->team);
-    n->owes_abort = false;
+        native_abort_failed(group, n);
     engine_visit(engine);
     engine_release(engine);
 }

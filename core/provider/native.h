@@ -121,7 +121,8 @@ tutti_status native_withdraw(struct native *n, struct call *call);
  * TIMEOUT: an operation was under way so long. */
 tutti_status native_lend(struct tutti_group *group, struct native *n);
 void native_return(struct tutti_group *group, struct native *n);
-/* Aborts the team where the group has failed, and nobody else has. */
+/* Aborts the team where the group has failed, and nobody else has. The thread has the team (native_lend()), or no other
+ * thread uses it. */
 void native_abort_failed(struct tutti_group *group, struct native *n);
 /* Whether it has to be asked again and again. */
 bool native_is_polled(const struct tutti_group *group);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that is registered with a communicator. While that lives, memory_release() deregisters and frees. Once it was
+ * aborted, no function of NCCL may name it: the thread that ends it frees what ncclMemAlloc() gave, and memory of the
+ * program is waited for until then.
+ */
 #include "memory.h"
 
 #include <string.h>

@@ -1,87 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of GPUs that is registered with NCCL: made, used, refused, freed, and what is left after failures. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "nccl_rank.h"
-
-enum { BYTES = 1 << 16, INTS = BYTES / 4 };
-
-/* What the stand-in counts; a real NCCL has no such counters. -1: it does not. */
-static int counter(const char *name)
-{
-    int (*count)(void) = NULL;
-    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    void *function = library ? dlsym(library, name) : NULL;
-
-    memcpy(&count, &function, sizeof count);
-    return count ? count() : -1;
-}
-
-static bool counts(const char *name, int wanted)
-{
-    const int count = counter(name);
-
-    return count < 0 || check_eq(count, wanted);
-}
-
-static bool has_left(int allocated, int registered)
-{
-    return counts("standin_nccl_allocated", allocated) &&
-           counts("standin_nccl_registered", registered);
-}
-
-/* Ends of communicators free on their own thread. */
-static void expect_nothing_left(void)
-{
-    for (int i = 0; i < 5000 && counter("standin_nccl_allocated") > 0; i++)
-        rank_sleep_ms(1);
-    has_left(0, 0);
-}
-
-/* A vector of i32 that fills memory of this rank's GPU. */
-static void lay_in(struct vector *v, void *memory, int64_t count, int32_t value)
-{
-    v->on_device = memory;
-    v->tensor = tutti_tensor_1d(memory, TUTTI_I32, &v->shape, count);
-    v->tensor.device = gpu_device();
-    fill(v, value);
-}
-
-static tutti_memory *allocate(tutti_group *group)
-{
-    tutti_memory *memory = NULL;
-
-    require_ok(tutti_memory_allocate_on(group, gpu_device(), BYTES, &memory));
-    return memory;
-}
-
-static tutti_memory *register_own(tutti_group *group, void *address)
-{
-    tutti_memory *memory = NULL;
-
-    require_ok(tutti_memory_register(group, address, BYTES, &memory));
-    check(tutti_memory_address(memory) == address);
-    check_eq(tutti_memory_bytes(memory), BYTES);
-    return memory;
-}
-
-/* Sums the ranks in `memory`, and in a part of it. */
-static void sum_in(tutti_group *group, int rank, int size, void *memory, tutti_options *options)
-{
-    static struct vector v;
-
-    lay_in(&v, memory, COUNT, rank);
-    check_ok(tutti_all_reduce(group, &v.tensor, TUTTI_SUM, options, NULL));
-    check_eq(element(&v, options->stream, COUNT - 1), size * (size - 1) / 2);
-    lay_in(&v, (int32_t *)memory + INTS - COUNT, COUNT, rank);
-    check_ok(tutti_all_reduce(group, &v.tensor, TUTTI_MAX, options, NULL));
-    check_eq(element(&v, options->stream, COUNT - 1), size - 1);
-}
+#include "nccl_memory.h"
 
 RANK_CASE(calls_lie_in_memory_that_nccl_allocates)
 {
@@ -231,12 +156,6 @@ RANK_CASE(memory_may_be_registered_with_two_groups_over_nccl)
 }
 
 /* ---- what is refused ---- */
-
-static void refuse(tutti_status status, tutti_status wanted, const char *words)
-{
-    check_status(status, wanted);
-    check_contains(tutti_last_error(), words);
-}
 
 RANK_CASE(memory_that_nccl_cannot_register_is_refused_in_words)
 {

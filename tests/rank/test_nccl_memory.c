@@ -11,13 +11,19 @@ TestSuite(nccl_memory, .timeout = 120);
 #define LIBRARIES GPUS, "TUTTI_NCCL=" TUTTI_STANDIN_NCCL
 #define OVER_NCCL "TUTTI_BACKEND=cpu:auto,cuda:nccl"
 
-static struct ranks *start(const char *name, int size, const char *const *env)
+static struct ranks *start_of(const char *program, const char *name, int size,
+                              const char *const *env)
 {
-    struct ranks *ranks = ranks_start(&(struct ranks_options){
-        .program = "rank_nccl_memory", .case_name = name, .size = size, .env = env});
+    struct ranks *ranks = ranks_start(
+        &(struct ranks_options){.program = program, .case_name = name, .size = size, .env = env});
 
     cr_assert_not_null(ranks);
     return ranks;
+}
+
+static struct ranks *start(const char *name, int size, const char *const *env)
+{
+    return start_of("rank_nccl_memory", name, size, env);
 }
 
 static void expect_passed(struct ranks *ranks, int size, int dead)
@@ -130,4 +136,59 @@ Test(nccl_memory, an_abort_frees_registered_memory)
 {
     run("an_abort_frees_registered_memory", 3, "STANDIN_NCCL_HANGS_AT=1",
         "STANDIN_NCCL_ABORT_MS=300");
+}
+
+/* ---- memory that is in use ---- */
+
+static void run_busy(const char *name, int size, const char *variable, const char *more)
+{
+    const char *const env[] = {LIBRARIES, OVER_NCCL, variable ? variable : more,
+                               variable ? more : NULL, NULL};
+
+    expect_passed(start_of("rank_nccl_memory_busy", name, size, env), size, -1);
+}
+
+Test(nccl_memory, memory_is_freed_by_a_thread_while_the_group_is_aborted)
+{
+    run_busy("memory_is_freed_by_a_thread_while_the_group_is_aborted", 2, NULL, NULL);
+}
+
+Test(nccl_memory, memory_is_busy_while_a_call_on_it_is_queued)
+{
+    run_busy("memory_is_busy_while_a_call_on_it_is_queued", 2, NULL, NULL);
+}
+
+Test(nccl_memory, memory_is_busy_while_a_stream_waits_for_a_work)
+{
+    run_busy("memory_is_busy_while_a_stream_waits_for_a_work", 2, NULL, NULL);
+}
+
+Test(nccl_memory, a_group_ends_when_no_stream_waits_for_a_work)
+{
+    const char *const env[] = {LIBRARIES, OVER_NCCL, NULL};
+    struct ranks *ranks =
+        start_of("rank_nccl_memory_busy", "a_group_ends_when_no_stream_waits_for_a_work", 2, env);
+
+    cr_expect(ranks_wait(ranks));
+    for (int r = 0; r < 2; r++)
+        cr_expect(strstr(ranks_result(ranks, r)->err, "waits to free its registered memory"), "%s",
+                  ranks_result(ranks, r)->err);
+    expect_passed(ranks, 2, -1);
+}
+
+Test(nccl_memory, memory_that_one_member_refused_can_be_registered_again)
+{
+    run_busy("memory_that_one_member_refused_can_be_registered_again", 2, NULL, NULL);
+}
+
+Test(nccl_memory, members_give_memory_back_once_calls_are_off_their_streams)
+{
+    run_busy("members_give_memory_back_once_calls_are_off_their_streams", 3,
+             "STANDIN_NCCL_REGISTER_AT=1", "STANDIN_NCCL_FAULT_RANK=1");
+}
+
+Test(nccl_memory, memory_that_cannot_be_given_back_is_named)
+{
+    run_busy("memory_that_cannot_be_given_back_is_named", 2, "STANDIN_NCCL_REGISTER_AT=1",
+             "STANDIN_NCCL_FAULT_RANK=1");
 }
