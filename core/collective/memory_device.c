@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory of devices. All members learn of all whether the device and the range will do. Then each gets its own
- * (provider/device_memory.c), and all learn whether they have, so it is there on all members or on none. An engine may
- * want that in one call either all members' tensors lie in such memory or none of them.
+ * Registered memory of devices. All members learn of all whether the device and the range will do. Then each gets its
+ * own (provider/device_memory.c), and all learn whether they have, so it is there on all members or on none. An engine
+ * may want that in one call either all members' tensors lie in such memory or none of them.
  *
  * To end a registration, no operation of the engine may use it: the engine may wait in the driver for what is on
  * streams, and an abort, which lets these go on, would have to wait for it. So freeing is refused while calls of the
- * group are on streams, and once some are in graphs, whose launches nobody tells. It is refused while a stream waits for
- * a word of ours, too: the driver would block this thread, which may be the one that completes the work. A word that is
- * taken at the same moment may still hold up the driver, until its work is complete.
+ * group are queued or on streams, and once some are in graphs, whose launches nobody tells. It is refused while a
+ * stream waits for a word of ours, too: the driver would block this thread, which may be the one that completes the
+ * work. A word that is taken at the same moment may still hold up the driver, until its work is complete.
  */
 #include "collective/memory.h"
 

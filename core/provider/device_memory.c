@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registers memory of devices with the engine's team, and gives it back. The engine may block in the driver, so a thread
- * borrows the team and works without the progress lock.
+ * Registers memory of devices with the engine's team, and gives it back. The engine may block in the driver, so a
+ * thread borrows the team and works without the progress lock.
  *
  * A group may fail meanwhile. The thread that finds this withdraws the calls, and leaves the abort of the team to the
  * borrower (native.owes_abort). Invariant: while the team is lent, the thread that has it makes the abort that is owed.

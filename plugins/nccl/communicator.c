@@ -27,6 +27,7 @@ struct communicator {
     const struct nccl_library *nccl;
     ncclComm_t handle;
     bool is_aborted, is_captured;
+    bool is_given_up;  /* its end was waited for, and did not come */
     bool has_ended;    /* atomic */
     int holders;       /* atomic */
     struct left *left; /* under the lock */
@@ -193,9 +194,12 @@ bool communicator_was_aborted(const struct communicator *c)
     return c->is_aborted;
 }
 
-bool communicator_await_end(const struct communicator *c)
+bool communicator_await_end(struct communicator *c)
 {
-    return await_end(c, MEMORY_LOOKS);
+    const bool ended = await_end(c, c->is_given_up ? 0 : MEMORY_LOOKS);
+
+    c->is_given_up = !ended;
+    return ended;
 }
 
 /* Without memory for the note it stays until the process ends. */

@@ -27,8 +27,8 @@ bool communicator_abort(struct communicator *communicator);
 /* Whether it was aborted: no function of NCCL may name it any more, and its end frees this memory of ncclMemAlloc(). */
 bool communicator_was_aborted(const struct communicator *communicator);
 void communicator_frees(struct communicator *communicator, void *memory);
-/* Waits until an abort is over; false: it was not after some seconds. */
-bool communicator_await_end(const struct communicator *communicator);
+/* Waits until an abort is over; false: it was not after some seconds, which it waits once. */
+bool communicator_await_end(struct communicator *communicator);
 /* Gives it back. Unless it was aborted, it ends when all members have given it back, or after some seconds. */
 void communicator_close(struct communicator *communicator);
 /* At the end of the process: waits some seconds for those that are not at their end, as long as other members may need,

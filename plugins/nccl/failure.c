@@ -3,8 +3,7 @@
 
 #include <stdio.h>
 
-/* The last error of NCCL, on one line. */
-static void last_error(const struct nccl_library *nccl, char *ret_words, size_t capacity)
+void failure_words(const struct nccl_library *nccl, char *ret_words, size_t capacity)
 {
     const char *words = nccl->ncclGetLastError(NULL);
 
@@ -19,7 +18,7 @@ tutti_status failure_tell(const struct caller *caller, const struct nccl_library
 {
     char words[256];
 
-    last_error(nccl, words, sizeof words);
+    failure_words(nccl, words, sizeof words);
     return fail(caller, result == ncclRemoteError ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_PLUGIN, 0,
                 "%s failed: %.100s%s%s; TUTTI_DEBUG=INFO NCCL_DEBUG=INFO tells more", what,
                 nccl->ncclGetErrorString(result), *words ? ": " : "", words);

@@ -19,13 +19,23 @@ struct tutti_team_memory {
     bool is_own;  /* of ncclMemAlloc() */
 };
 
+static bool is_out_of_memory(const struct nccl_library *nccl, ncclResult_t result)
+{
+    char words[256];
+
+    if (result != ncclUnhandledCudaError)
+        return false;
+    failure_words(nccl, words, sizeof words);
+    return strstr(words, "out of memory");
+}
+
 static tutti_status allocate(const struct channel_home *home, uint64_t bytes, void **ret_address)
 {
     const ncclResult_t result = home->nccl->ncclMemAlloc(ret_address, bytes);
 
     if (!result)
         return TUTTI_OK;
-    if (strstr(home->nccl->ncclGetLastError(NULL), "out of memory"))
+    if (is_out_of_memory(home->nccl, result))
         return fail(&home->caller, TUTTI_ERR_NO_MEMORY, 0,
                     "the GPU has no %llu bytes: ncclMemAlloc is out of memory",
                     (unsigned long long)bytes);

@@ -247,3 +247,27 @@ RANK_CASE(memory_that_cannot_be_given_back_is_named)
     has_left(0, 0);
     gpu_free(own);
 }
+
+/* ---- an abort that does not end ---- */
+
+/* The abort takes 7 s; it is waited for 3 s. */
+RANK_CASE(an_abort_that_does_not_end_is_waited_for_once)
+{
+    enum { PIECES = 3 };
+    tutti_options options;
+    void *stream;
+    tutti_memory *each[PIECES];
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    for (int i = 0; i < PIECES; i++)
+        each[i] = register_own(world, gpu_allocate(BYTES));
+    if (rank == 0)
+        check_ok(tutti_group_abort(world, "the test"));
+    while (!tutti_barrier(world, NULL, NULL))
+        ;
+    const int64_t begun_ns = rank_now_ns();
+    for (int i = 0; i < PIECES; i++)
+        check_ok(tutti_memory_free(each[i]));
+    check(rank_now_ns() - begun_ns < INT64_C(5000000000));
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
+}

@@ -192,3 +192,9 @@ Test(nccl_memory, memory_that_cannot_be_given_back_is_named)
     run_busy("memory_that_cannot_be_given_back_is_named", 2, "STANDIN_NCCL_REGISTER_AT=1",
              "STANDIN_NCCL_FAULT_RANK=1");
 }
+
+Test(nccl_memory, an_abort_that_does_not_end_is_waited_for_once)
+{
+    run_busy("an_abort_that_does_not_end_is_waited_for_once", 2, "STANDIN_NCCL_ABORT_MS=7000",
+             NULL);
+}
