@@ -63,7 +63,7 @@ TUTTI_API tutti_status tutti_memory_allocate(tutti_group *group, uint64_t bytes,
  * device     {TUTTI_DEVICE_CUDA, number}: the GPU that the group uses on this rank. The engine for devices allocates
  *            the memory (NCCL 2.19: ncclMemAlloc and ncclCommRegister). Without such an engine, or where its library
  *            lacks the functions, the device's driver does, the memory is ordinary, and TUTTI_DEBUG=INFO says so.
- *            {TUTTI_DEVICE_CPU, 0}: tutti_memory_allocate().
+ *            {TUTTI_DEVICE_CPU, 0}: tutti_memory_allocate(); the number is ignored.
  * bytes      of this member; others may ask for more or less. Not 0. The contents are undefined.
  * ret_memory the handle, as in tutti_memory_allocate().
  *
@@ -108,8 +108,8 @@ TUTTI_API void *tutti_memory_address(const tutti_memory *memory);
 /** Its size as it was asked for, in bytes. 0 for NULL. */
 TUTTI_API uint64_t tutti_memory_bytes(const tutti_memory *memory);
 
-/** How many other members see it; of a GPU's memory, with how many it is registered. 0: it is ordinary memory, or
- * NULL. */
+/** How many other members see it; of a GPU's memory that the engine knows, all other members. That holds also where
+ * settings keep the engine from using it (NCCL_LOCAL_REGISTER=0). 0: it is ordinary memory, or NULL. */
 TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
 
 /**
@@ -119,14 +119,19 @@ TUTTI_API int32_t tutti_memory_peers(const tutti_memory *memory);
  * theirs in any order. The system gets the pages back when all members have freed theirs or the group has
  * ended. NULL is ignored.
  *
- * Memory of a GPU: no call of the group may be under way on its GPU, so synchronize first. Once calls of the group
- * were captured into graphs, tutti_group_destroy() alone frees its memory. May block as cudaFree() does, and so may
- * tutti_group_destroy(). End registrations with other groups before the memory's own.
+ * Memory of a GPU: no call of the group on its GPU may be queued or under way, so synchronize first; and no stream may
+ * wait for a work (tutti_work_wait_stream()), of any group, as the driver frees no memory meanwhile. Once calls of the
+ * group were captured into graphs, tutti_group_destroy() alone frees its memory. End registrations with other groups
+ * before the memory's own. The function may block as cudaFree() does, and so may tutti_group_destroy(). It waits for
+ * the group's time-out at most while the engine begins an operation, or while another thread makes or frees memory of
+ * the group; and 3 s at most for an abort, where the group has failed and the memory is the program's.
  *
- * Errors: BUSY (a collective that works in it is not complete, or a message that may be copied from it or into
- * it; other calls with tensors in it are not counted, as with any memory. Memory of a GPU: as above, or it was
- * allocated here and is registered with another group, too), FORKED (in a child of the process), TIMEOUT (NCCL is
- * beginning an operation).
+ * Errors: FORKED (in a child of the process).
+ * Of host memory, BUSY: a collective that works in it is not complete, or a message that may be copied from it or into
+ * it. Other calls with tensors in it are not counted, as with any memory.
+ * Of a GPU's memory, BUSY: one of the conditions above does not hold, or the memory was allocated here and is
+ * registered with another group, too. TIMEOUT: the engine was beginning an operation, or another thread had it, for so
+ * long.
  */
 TUTTI_API tutti_status tutti_memory_free(tutti_memory *memory);
 

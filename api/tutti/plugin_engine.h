@@ -282,8 +282,8 @@ typedef struct tutti_collectives_ops {
     /* since minor 9; optional, for memory of the device that the engine is to know beforehand: both, or none. The core
      * calls them without its progress lock, and no other function of the team meanwhile; channels go on. */
     /** Operations of the team may lie in [address, address + bytes) from now on, and the engine may prepare for that.
-     * `address` NULL: it allocates the memory, aligned to 256. Does not wait for a member, nor for what is on
-     * streams. Members register together. Either all or none of them use such memory in one operation.
+     * `address` NULL: it allocates the memory, aligned to 256. Does not wait for a member. Members register together.
+     * Either all or none of them use such memory in one operation. BLOCKS, as functions of tutti_device_ops.
      * TUTTI_ERR_UNSUPPORTED: the engine's library cannot do it. */
     tutti_status (*memory_register)(tutti_team *team, void *address, uint64_t bytes,
                                     void **ret_address, tutti_team_memory **ret_memory);

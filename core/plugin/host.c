@@ -60,11 +60,19 @@ static tutti_status bare_error(void *self, tutti_status status, int32_t system_e
                : error_set(status, "%s: %s", (const char *)self, message);
 }
 
+static _Thread_local const struct host_user *borrowed;
+
+void host_borrow(const struct host_user *user)
+{
+    borrowed = user;
+}
+
 tutti_status host_error(void *self, tutti_status status, int32_t system_errno, const char *message)
 {
     struct host_user *user = self;
 
-    user->status = status;
+    if (user != borrowed)
+        user->status = status;
     return bare_error(user->name, status, system_errno, message);
 }
 

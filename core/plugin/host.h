@@ -32,6 +32,9 @@ void host_release(void *self, void *memory);
 const char *host_config(void *self, const char *key);
 void host_log(void *self, int32_t level, const char *message);
 tutti_status host_error(void *self, tutti_status status, int32_t system_errno, const char *message);
+/* This thread uses the plugin without the progress lock, until it is called with NULL: what the plugin tells error()
+ * meanwhile is the thread's error alone (error_since()), and leaves `status` to the others. */
+void host_borrow(const struct host_user *user);
 
 /* HOST_SERVICES(host): `self` is a struct host_user. */
 #define HOST_SERVICES(kind)                                                                        \

@@ -352,8 +352,10 @@ tutti_status native_lend(struct tutti_group *group, struct native *n)
         const bool is_free = !n->under_way && !n->lent;
         n->lent |= is_free;
         engine_release(engine);
-        if (is_free)
+        if (is_free) {
+            host_borrow(&n->user);
             return TUTTI_OK;
+        }
         if (clock_now_ns() > until_ns)
             return error_set(TUTTI_ERR_TIMEOUT,
                              "timed out after %lld ms waiting for %s, which begins an operation",
@@ -366,6 +368,7 @@ void native_return(struct tutti_group *group, struct native *n)
 {
     struct progress_engine *engine = &group->context->engine;
 
+    host_borrow(NULL);
     engine_take(engine);
     n->lent = false;
     if (n->owes_abort)

@@ -12,6 +12,7 @@
 #include <tutti/plugin.h>
 
 #include "base/distance.h"
+#include "plugin/host.h"
 #include "plugin/plugin.h"
 #include "plugin/search.h"
 
@@ -466,4 +467,17 @@ Test(plugin_loader, distance_counts_changes)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         cr_expect_eq(word_distance(cases[i].a, cases[i].b), cases[i].distance, "%s %s: %u",
                      cases[i].a, cases[i].b, word_distance(cases[i].a, cases[i].b));
+}
+
+Test(plugin_loader, an_error_told_to_a_borrower_is_its_own)
+{
+    struct host_user user = {.name = "good"};
+
+    host_borrow(&user);
+    (void)host_error(&user, TUTTI_ERR_PLUGIN, 0, "of the borrower");
+    check_words("of the borrower");
+    cr_expect_eq(user.status, TUTTI_OK);
+    host_borrow(NULL);
+    (void)host_error(&user, TUTTI_ERR_SYSTEM, 0, "of another");
+    cr_expect_eq(user.status, TUTTI_ERR_SYSTEM);
 }
