@@ -17,7 +17,8 @@ static void *free_it(void *memory)
 }
 
 /* Rank 0 makes no call, so the operation of rank 1 hangs on its stream until the abort. */
-static void abort_meanwhile(tutti_group *group, int rank, tutti_options *options)
+static void abort_meanwhile(tutti_group *world, tutti_group *group, int rank,
+                            tutti_options *options)
 {
     static struct vector v;
     const int launches = nccl_launches();
@@ -30,6 +31,7 @@ static void abort_meanwhile(tutti_group *group, int rank, tutti_options *options
         check_ok(tutti_all_reduce(group, &v.tensor, TUTTI_SUM, options, &work));
     while (rank && nccl_launches() == launches)
         rank_sleep_ms(1);
+    check_ok(tutti_barrier(world, NULL, NULL));
     require(!pthread_create(&thread, NULL, free_it, memory));
     rank_sleep_ms(10);
     if (!rank)
@@ -53,7 +55,7 @@ RANK_CASE(memory_is_freed_by_a_thread_while_the_group_is_aborted)
         tutti_group *group = NULL;
 
         require_ok(tutti_group_split(world, 0, rank, NULL, &group));
-        abort_meanwhile(group, rank, &options);
+        abort_meanwhile(world, group, rank, &options);
     }
     expect_nothing_left();
     check_ok(tutti_group_destroy(world));
@@ -61,26 +63,29 @@ RANK_CASE(memory_is_freed_by_a_thread_while_the_group_is_aborted)
 
 /* ---- calls that are not complete ---- */
 
-/* Rank 1 comes late to the first call, and the second one waits for its turn behind it. */
+/* Rank 1 comes to the first call once rank 0 has tried, and the second one waits for its turn behind it. */
 RANK_CASE(memory_is_busy_while_a_call_on_it_is_queued)
 {
     static struct vector v;
     tutti_options options;
     void *stream;
     tutti_work *first = NULL, *second = NULL;
-    int32_t one = 1;
+    int32_t one = 1, said = 0;
     int64_t shape;
     const tutti_tensor host = tutti_tensor_1d(&one, TUTTI_I32, &shape, 1);
+    const tutti_tensor word = tutti_tensor_1d(&said, TUTTI_I32, &shape, 1);
     tutti_group *world = begin(rank, size, &stream, &options);
     tutti_memory *memory = allocate(world);
 
     lay_in(&v, tutti_memory_address(memory), COUNT, rank);
-    if (rank == 1)
-        rank_sleep_ms(300);
+    if (rank)
+        require_ok(tutti_recv(world, &word, 0, 3, NULL, NULL));
     require_ok(tutti_all_reduce(world, &host, TUTTI_SUM, NULL, &first));
     require_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, &second));
     if (rank == 0)
         refuse(tutti_memory_free(memory), TUTTI_ERR_BUSY, "wait for their works");
+    for (int to = 1; rank == 0 && to < size; to++)
+        require_ok(tutti_send(world, &word, to, 3, NULL));
     check_ok(tutti_work_wait(first, 0));
     check_ok(tutti_work_wait(second, 0));
     tutti_work_free(first);
