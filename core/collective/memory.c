@@ -129,14 +129,12 @@ static tutti_status pass_around(struct tutti_group *group, int fd, int32_t *ret_
         return status;
     while ((status = local_share_test(group->local, exchange, ret_descriptors)) ==
            TUTTI_ERR_NOT_READY) {
-        struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
-
         if (group_ended(group))
             return group_verdict(group);
         if (clock_now_ns() > until_ns)
             return error_set(TUTTI_ERR_TIMEOUT,
                              "timed out waiting for the descriptors of the members on this host");
-        engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS);
+        engine_wait_ns(&group->context->engine, CLOCK_NS_PER_MS);
     }
     return status;
 }

@@ -214,13 +214,12 @@ tutti_status memory_free_on_device(struct tutti_memory *memory)
 /* Moves all groups until nothing uses the memory, for the group's time-out. Graphs may use it until the group ends. */
 static tutti_status end_when_idle(struct tutti_group *group, struct tutti_memory *memory)
 {
-    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
     const int64_t until_ns = clock_deadline_ms(group->timeout_ms);
     tutti_status status;
 
     while ((status = end(memory)) == TUTTI_ERR_BUSY && !group->calls.has_captured &&
            clock_now_ns() < until_ns)
-        (void)engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS);
+        engine_wait_ns(&group->context->engine, CLOCK_NS_PER_MS);
     return status;
 }
 

@@ -78,14 +78,12 @@ static tutti_status await(struct tutti_group *group, int64_t timeout_ms,
     tutti_status status;
 
     while ((status = ready(user)) == TUTTI_ERR_NOT_READY) {
-        struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
-
         if (group_ended(group))
             return group_verdict(group);
         if (clock_now_ns() > until_ns)
             return error_set(TUTTI_ERR_TIMEOUT, "timed out after %lld ms: %s",
                              (long long)timeout_ms, words);
-        engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS / 10);
+        engine_wait_ns(&group->context->engine, CLOCK_NS_PER_MS / 10);
     }
     return status;
 }

@@ -317,6 +317,13 @@ bool engine_wait(struct progress_engine *engine, const struct operation_state *o
     return wait_for(engine, &(struct wanted){.op = op}, until_ns);
 }
 
+void engine_wait_ns(struct progress_engine *engine, int64_t ns)
+{
+    const struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+
+    (void)engine_wait(engine, &never, clock_now_ns() + ns);
+}
+
 bool engine_wait_any(struct progress_engine *engine, struct tutti_work *const *works,
                      uint32_t count, int64_t until_ns)
 {

@@ -170,6 +170,9 @@ static inline void engine_calm(struct progress_engine *engine)
 bool engine_wait(struct progress_engine *engine, const struct operation_state *op,
                  int64_t until_ns);
 
+/* Moves all groups for so long, while the thread waits for what completes no operation. */
+void engine_wait_ns(struct progress_engine *engine, int64_t ns);
+
 /* As engine_wait(), until any of the works, of which some may be NULL, is complete. */
 bool engine_wait_any(struct progress_engine *engine, struct tutti_work *const *works,
                      uint32_t count, int64_t until_ns);

@@ -103,7 +103,6 @@ void device_memory_end(struct tutti_memory *memory)
  * that. After the time-out the driver is left to wait. */
 static void await_streams(struct tutti_group *group, struct device *device)
 {
-    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
     const int64_t until_ns = clock_deadline_ms(group->timeout_ms);
     const int64_t tells_ns = clock_deadline_ms(WAITS_SILENTLY_MS);
     bool told = false;
@@ -116,7 +115,7 @@ static void await_streams(struct tutti_group *group, struct device *device)
                      group->name);
             told = true;
         }
-        (void)engine_wait(&group->context->engine, &never, clock_now_ns() + CLOCK_NS_PER_MS);
+        engine_wait_ns(&group->context->engine, CLOCK_NS_PER_MS);
     }
 }
 

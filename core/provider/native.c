@@ -345,7 +345,6 @@ tutti_status native_lend(struct tutti_group *group, struct native *n)
 {
     struct progress_engine *engine = &group->context->engine;
     const int64_t until_ns = clock_deadline_ms(group->timeout_ms);
-    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
 
     for (;;) {
         engine_take(engine);
@@ -360,7 +359,7 @@ tutti_status native_lend(struct tutti_group *group, struct native *n)
             return error_set(TUTTI_ERR_TIMEOUT,
                              "timed out after %lld ms waiting for %s, which begins an operation",
                              (long long)group->timeout_ms, n->user.name);
-        engine_wait(engine, &never, clock_now_ns() + CLOCK_NS_PER_MS / 10);
+        engine_wait_ns(engine, CLOCK_NS_PER_MS / 10);
     }
 }
 

@@ -59,6 +59,15 @@ static inline tutti_group *begin(int rank, int rank_count, void **ret_stream,
     return world;
 }
 
+/* The first call of NCCL, which connects the members. It is over. */
+static inline void call_once(tutti_group *world, struct vector *v, int rank, tutti_reduce_op op,
+                             const tutti_options *options)
+{
+    make(v, COUNT, rank);
+    check_ok(tutti_all_reduce(world, &v->tensor, op, options, NULL));
+    gpu_synchronize(options->stream);
+}
+
 /* Waits, by a call that nobody makes, until the group has ended; the others' streams go on meanwhile. */
 static inline void expect_end(tutti_group *world, void *stream, tutti_status status,
                               const char *words)

@@ -477,9 +477,7 @@ RANK_CASE(a_rank_that_is_killed_ends_an_issued_call)
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
 
-    make(&v, COUNT, rank);
-    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
-    gpu_synchronize(stream);
+    call_once(world, &v, rank, TUTTI_SUM, &options);
     if (rank == 1)
         raise(SIGKILL);
     (void)tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL);

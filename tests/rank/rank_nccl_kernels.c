@@ -493,9 +493,7 @@ RANK_CASE(a_rank_that_is_killed_ends_a_call_by_kernels)
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
 
-    make(&v, COUNT, rank);
-    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL));
-    gpu_synchronize(stream);
+    call_once(world, &v, rank, TUTTI_BOR, &options);
     if (rank == 1)
         raise(SIGKILL);
     (void)tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL);
@@ -519,9 +517,7 @@ RANK_CASE(kernels_that_wait_for_a_rank_end_at_their_deadline)
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
 
-    make(&v, COUNT, rank);
-    check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL));
-    gpu_synchronize(stream);
+    call_once(world, &v, rank, TUTTI_BOR, &options);
     options.timeout_ms = 500;
     if (rank == 1)
         await_verdict(world);

@@ -201,9 +201,7 @@ RANK_CASE(a_member_that_cannot_register_is_named_by_all)
 
     refuse(tutti_memory_register(world, own, BYTES, &memory), TUTTI_ERR_INVALID_ARGUMENT,
            rank == 1 ? "host memory that is pinned" : "rank 1 cannot take part");
-    has_left(0, 0);
-    sum_in(world, rank, size, tutti_memory_address(allocate(world)), &options);
-    check_ok(tutti_group_destroy(world));
+    end_as_ever(world, rank, size, &options);
 }
 
 RANK_CASE(host_memory_on_one_member_and_a_gpu_on_another_is_a_mismatch)
@@ -216,9 +214,7 @@ RANK_CASE(host_memory_on_one_member_and_a_gpu_on_another_is_a_mismatch)
 
     refuse(tutti_memory_allocate_on(world, rank ? gpu_device() : host, BYTES, &memory),
            TUTTI_ERR_MISMATCH, "all members give the same kind");
-    has_left(0, 0);
-    sum_in(world, rank, size, tutti_memory_address(allocate(world)), &options);
-    check_ok(tutti_group_destroy(world));
+    end_as_ever(world, rank, size, &options);
 }
 
 RANK_CASE(a_child_of_fork_cannot_use_registered_memory_of_gpus)
@@ -345,9 +341,7 @@ RANK_CASE(a_failure_of_nccl_to_register_is_told_to_all)
     if (rank == 1)
         rank_value("words", "%s", tutti_last_error());
     check(!memory);
-    has_left(0, 0);
-    sum_in(world, rank, size, tutti_memory_address(allocate(world)), &options);
-    check_ok(tutti_group_destroy(world));
+    end_as_ever(world, rank, size, &options);
 }
 
 RANK_CASE(a_gpu_that_has_no_memory_is_told_to_all)
@@ -360,9 +354,7 @@ RANK_CASE(a_gpu_that_has_no_memory_is_told_to_all)
 
     refuse(tutti_memory_allocate_on(world, gpu_device(), bytes, &memory), TUTTI_ERR_NO_MEMORY,
            rank == 1 ? "the GPU has no 1099511627776 bytes" : "rank 1 cannot take part");
-    has_left(0, 0);
-    sum_in(world, rank, size, tutti_memory_address(allocate(world)), &options);
-    check_ok(tutti_group_destroy(world));
+    end_as_ever(world, rank, size, &options);
 }
 
 RANK_CASE(registered_memory_is_freed_after_a_rank_is_killed)
