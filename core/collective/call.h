@@ -102,6 +102,15 @@ static inline bool call_others_wait(const struct tutti_group *group, tutti_statu
     return group_others_wait(group, status) ||
            (status == TUTTI_ERR_SYSTEM && group->size > 1 && !group_ended(group));
 }
+/* How long the call may wait for what it needs before it begins. */
+static inline int64_t call_patience(const struct tutti_group *group,
+                                    const struct stand_ins *stand_ins)
+{
+    return stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms;
+}
+/* Moves all groups until `ready` has an answer; `words`: of the time-out. */
+tutti_status call_await(struct tutti_group *group, int64_t timeout_ms,
+                        tutti_status (*ready)(void *user), void *user, const char *words);
 /* Waits until the stand-ins are filled, where the caller's thread has to read them before the call begins. */
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms);

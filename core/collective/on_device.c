@@ -65,14 +65,8 @@ static uint32_t parts_of(const struct tutti_group *group, const struct stand_ins
     return stand_ins->by_parts ? (uint32_t)group->size : 1;
 }
 
-static int64_t patience(const struct tutti_group *group, const struct stand_ins *stand_ins)
-{
-    return stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms;
-}
-
-/* Moves all groups until `ready` has an answer; `words`: of the time-out. */
-static tutti_status await(struct tutti_group *group, int64_t timeout_ms,
-                          tutti_status (*ready)(void *user), void *user, const char *words)
+tutti_status call_await(struct tutti_group *group, int64_t timeout_ms,
+                        tutti_status (*ready)(void *user), void *user, const char *words)
 {
     const int64_t until_ns = clock_deadline_ms(timeout_ms);
     tutti_status status;
@@ -96,8 +90,8 @@ static tutti_status are_filled(void *list)
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms)
 {
-    return await(group, timeout_ms, are_filled, list,
-                 "earlier work on the stream of this rank's tensor is not done");
+    return call_await(group, timeout_ms, are_filled, list,
+                      "earlier work on the stream of this rank's tensor is not done");
 }
 
 tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand_ins)
@@ -108,7 +102,7 @@ tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand
                          "one stand-in each: wait for its work first");
     tutti_status status = packed_again(stand_ins->first);
     if (!status && group->ways.wrappers)
-        status = call_await_stand_ins(group, stand_ins->first, patience(group, stand_ins));
+        status = call_await_stand_ins(group, stand_ins->first, call_patience(group, stand_ins));
     if (status) {
         struct packed *held = stand_ins->first;
 
@@ -145,9 +139,9 @@ static tutti_status stand_in(struct tutti_group *group, struct making *making, i
                          "%s: the calls of this batch, and others, use all the pinned memory that "
                          "they may: make fewer in a batch, or set TUTTI_PINNED_MIB",
                          making->tensor->what);
-    return await(group, timeout_ms, is_made, making,
-                 "calls that are not over use all the pinned memory that they may; "
-                 "TUTTI_PINNED_MIB raises that");
+    return call_await(group, timeout_ms, is_made, making,
+                      "calls that are not over use all the pinned memory that they may; "
+                      "TUTTI_PINNED_MIB raises that");
 }
 
 /*
@@ -159,20 +153,22 @@ static enum device_way way_on_device(struct tutti_group *group, const struct sta
                                      tutti_dtype dtype)
 {
     const struct call_fields *given = stand_ins->fields;
+    const int32_t op = given ? reduce_op_in_fields(given->op) : -1;
 
-    if (!group->ways.device_native || !given || given->op >= TUTTI_PREMUL_SUM)
+    if (!group->ways.device_native || !given || op > TUTTI_PREMUL_SUM)
         return DEVICE_WAY_STAGED;
     const bool ordered = operation_reduces(given->operation) &&
                          (group->reproducible || stand_ins->flags & TUTTI_FIXED_ORDER);
     const uint8_t flags = given->flags | (ordered ? CALL_ORDERED : 0);
-    const uint64_t kind = dtype | (uint64_t)(uint8_t)given->op << 32 |
-                          (uint64_t)given->operation << 40 | (uint64_t)flags << 48;
+    const uint64_t kind = dtype | (uint64_t)(uint8_t)op << 32 | (uint64_t)given->operation << 40 |
+                          (uint64_t)flags << 48;
     const uint64_t kept = atomic_load_explicit(&group->ways.device_way, memory_order_relaxed);
 
     if (kept >> 56 && (kept & (UINT64_MAX >> 8)) == kind)
         return (enum device_way)((kept >> 56) - 1);
     struct call_fields fields = *given;
     fields.dtype = dtype;
+    fields.op = op;
     fields.flags = flags;
     const int route = route_of(group, &group->choice.rules[0]);
     const enum device_way way = choose_device_way(&group->ways.routes.each[route].facts, &fields);
@@ -198,9 +194,10 @@ static tutti_status are_loaded(void *user)
 static tutti_status load_kernels(struct tutti_group *group, struct device *device,
                                  tutti_dtype dtype, const struct stand_ins *stand_ins)
 {
-    return await(group, patience(group, stand_ins), are_loaded, &(struct loading){device, dtype},
-                 "a stream waits for a work (tutti_work_wait_stream()), and the driver loads the "
-                 "kernels that this call needs when none does");
+    return call_await(
+        group, call_patience(group, stand_ins), are_loaded, &(struct loading){device, dtype},
+        "a stream waits for a work (tutti_work_wait_stream()), and the driver loads the "
+        "kernels that this call needs when none does");
 }
 
 /* Engines load and store whole elements where they reduce, and of a complex number its halves. They move bytes, and the
@@ -212,6 +209,14 @@ static bool suits_engine(const struct stand_ins *stand_ins, tutti_dtype dtype, c
 
     return stand_ins->by_kernels || !operation_reduces(stand_ins->fields->operation) ||
            (uintptr_t)at % alignment == 0;
+}
+
+/* What the engine leaves to kernels: reductions, the divisions of averages, the products of premul_sum. */
+static bool needs_kernels(const struct stand_ins *stand_ins)
+{
+    const int32_t op = stand_ins->fields->op;
+
+    return stand_ins->by_kernels || op == TUTTI_AVG || op >= TUTTI_PREMUL_SUM;
 }
 
 /* The tensor itself, or a contiguous copy on the device, which suits every engine. That is this member's own affair. */
@@ -230,7 +235,7 @@ static tutti_status use_directly(struct tutti_group *group, struct device *devic
                                                    ? "a tensor that is not aligned to its elements"
                                                    : "a tensor with strides");
     stand_ins->is_direct = true;
-    if (!status && (stand_ins->by_kernels || stand_ins->fields->op == TUTTI_AVG))
+    if (!status && needs_kernels(stand_ins))
         status = load_kernels(group, device, dtype, stand_ins);
     if (!status && !size->contiguous)
         status = load_kernels(group, device, KERNELS_OF_STRIDES, stand_ins);
@@ -313,7 +318,7 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
         return status ? status
                       : stand_in(group,
                                  &(struct making){device, &on_device, &stand_ins->first, ret_data},
-                                 patience(group, stand_ins));
+                                 call_patience(group, stand_ins));
     status = device_await_stream(device, &on_device, &stand_ins->first);
     if (!status && !size->contiguous) /* it is packed here and now */
         status = call_await_stand_ins(group, stand_ins->first, group->timeout_ms);

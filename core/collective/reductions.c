@@ -34,45 +34,13 @@ static inline tutti_status take_op(const tutti_group *group, struct collective *
     return TUTTI_OK;
 }
 
-/*
- * PREMUL_SUM: the input becomes the products, and the rest is a sum. They go to `into` where the
- * input is one block and there is an output for all of it; else to memory of the call.
- */
-static tutti_status premultiply(struct collective *c, const struct side *in, int blocks, void *into)
-{
-    const uint64_t element = in->element, bytes = in->total * element;
-    void **each = chain_allocate(&c->memory, (size_t)blocks * sizeof *each);
-    char *at = into ? into : chain_allocate(&c->memory, bytes);
-    uint64_t first = 0;
-
-    if (!each || !at)
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                         "no memory for the %llu bytes of the products of premul_sum",
-                         (unsigned long long)bytes);
-    for (int i = 0; i < blocks; i++) {
-        const uint64_t count = side_block_count(in, i);
-
-        reduce_op_multiply(c->op, at, block_at(&in->blocks, (uint32_t)i), first, count);
-        each[i] = at;
-        at += count * element;
-        first += count;
-    }
-    c->in = (struct blocks){.base = each[0], .each = each};
-    reduce_op_release(c->op);
-    c->op = NULL;
-    return TUTTI_OK;
-}
-
-/* The operands: the input, or what it becomes. */
-static tutti_status take_input(struct tutti_group *group, struct collective *c,
-                               const struct side *in, int blocks, void *into)
+/* The operands: the input, or the products that it becomes. */
+static inline tutti_status take_input(struct tutti_group *group, struct collective *c,
+                                      const struct side *in, int blocks, void *into)
 {
     c->in = in->blocks;
-    if (!reduce_op_is_premul(c->op) || !in->total)
-        return TUTTI_OK;
-    const tutti_status status = call_await_stand_ins(group, c->packed.first, c->timeout_ms);
-    c->has_copied = true;
-    return status ? status : premultiply(c, in, blocks, into);
+    return reduce_op_is_premul(c->op) && in->total ? premul_products(group, c, in, blocks, into)
+                                                   : TUTTI_OK;
 }
 
 /* Two vectors of the same kind: the same memory, or memory that does not overlap. */

@@ -70,6 +70,13 @@ static inline uint64_t side_block_bytes(const struct side *side, int block)
     return side->sizes ? side->sizes[block] : side->count * side->element;
 }
 
+/* ---- premul.c ---- */
+
+/* The products of the input with the factors of c->op become the operands of the call. They go to `into`, where the input
+ * is one block and there is an output for all of it; else to memory of the call. Nothing is left of c->op. */
+tutti_status premul_products(struct tutti_group *group, struct collective *c, const struct side *in,
+                             int blocks, void *into);
+
 /* INVALID_ARGUMENT unless both have the same dtype. */
 tutti_status side_same_dtype(const struct side *a, const struct side *b);
 

@@ -128,6 +128,22 @@ tutti_status device_await_stream(struct device *device, const struct device_tens
 /* Copies the elements of a tensor to host memory, and waits for that. May block. */
 tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to);
 
+/* ---- products.c ---- */
+
+/* dst[i] = src[i] * factors[i], or * factors[0] if there is one for all. */
+struct device_products {
+    void *stream;
+    tutti_dtype dtype;
+    void *dst;       /* may be exactly src */
+    const void *src; /* contiguous, on the device */
+    uint64_t count;
+    const void *factors; /* in host memory, and read before the function returns */
+    bool one_factor;
+};
+
+/* Puts them on the stream. NOT_READY, without a message, as device_stand_in(). May block. */
+tutti_status device_multiply(struct device *device, const struct device_products *what);
+
 /* ---- prepared.c ---- */
 
 /* Has the driver load its kernels for the dtype; 0: for tensors with strides. To be called before they are used.

@@ -131,7 +131,7 @@ static const char *kernels_objection(const struct group_facts *facts,
     if (!(fields->flags & CALL_DIRECT))
         return "the tensors of the call are not on the devices of the engine, or it leaves them to "
                "the core";
-    if (fields->op >= TUTTI_PREMUL_SUM || !tutti_reduce_op_meaning(fields->op, fields->dtype))
+    if (fields->op > TUTTI_PREMUL_SUM || !tutti_reduce_op_meaning(fields->op, fields->dtype))
         return "devices have no kernel of the operation";
     if (!fields->count && !(fields->flags & CALL_UNEVEN))
         return "there is nothing to move";

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "dispatch/dispatch.h"
+#include "reduce/reduce.h"
 
 /* "": nobody could carry it. */
 static const char *carrier_of(const struct group_facts *facts, enum algorithm_kind kind)
@@ -180,7 +181,7 @@ tutti_collective plan_describe(const struct call_fields *fields, int members,
         .operation = fields->operation,
         .flags = uneven ? TUTTI_COLLECTIVE_UNEVEN : 0,
         .dtype = fields->dtype,
-        .op = fields->op,
+        .op = reduce_base(fields->op),
         .root = fields->root,
         .size = members,
         .element_bytes = element_bytes,

@@ -212,6 +212,16 @@ tutti_status reduce_op_take(tutti_reduce_op number, tutti_dtype dtype, uint64_t 
     return TUTTI_OK;
 }
 
+int32_t reduce_op_in_fields(tutti_reduce_op number)
+{
+    if (number < TUTTI_PREMUL_SUM)
+        return number;
+    LOCK_SCOPE(&table.lock);
+    struct reduce_op **at = find(number);
+
+    return at ? (*at)->in_fields : REDUCE_OPS_MADE;
+}
+
 bool reduce_op_is_premul(const struct reduce_op *op)
 {
     return op && !op->fn;
@@ -232,14 +242,22 @@ static void multiply_by_one(const struct reduce_op *op, unsigned char *dst,
     }
 }
 
+const void *reduce_op_factors(const struct reduce_op *op, uint64_t first, bool *ret_one)
+{
+    *ret_one = op->factors == 1;
+    return *ret_one ? op->factor : op->factor + first * tutti_dtype_size(op->dtype);
+}
+
 void reduce_op_multiply(const struct reduce_op *op, void *dst, const void *src, uint64_t first,
                         uint64_t count)
 {
-    if (op->factors == 1)
+    bool one;
+    const void *factors = reduce_op_factors(op, first, &one);
+
+    if (one)
         multiply_by_one(op, dst, src, count);
     else
-        reduce_kernel(op->dtype, TUTTI_PRODUCT)(
-            dst, src, op->factor + first * tutti_dtype_size(op->dtype), (size_t)count);
+        reduce_kernel(op->dtype, TUTTI_PRODUCT)(dst, src, factors, (size_t)count);
 }
 
 void reduce_op_call(const struct reduce_op *op, void *dst, const void *a, const void *b,

@@ -55,8 +55,14 @@ typedef tutti_status (*reduce_op_read_fn)(const tutti_tensor *factor,
 tutti_status reduce_op_make_premul(const tutti_tensor *factor, reduce_op_read_fn read,
                                    tutti_reduce_op *ret_op);
 
+/* What stands in call fields for an op, before it is taken: PREMUL_SUM, or more for a user's own. A number that nobody
+ * has made is the user's, too. */
+int32_t reduce_op_in_fields(tutti_reduce_op number);
+
 /* Whether calls multiply first; their reduction is SUM then. */
 bool reduce_op_is_premul(const struct reduce_op *op);
+/* The factors, from element `first` of the input on. *ret_one: there is one for all elements. */
+const void *reduce_op_factors(const struct reduce_op *op, uint64_t first, bool *ret_one);
 /* dst = src times the factor, from element `first` of the input on; dst may be src. */
 void reduce_op_multiply(const struct reduce_op *op, void *dst, const void *src, uint64_t first,
                         uint64_t count);

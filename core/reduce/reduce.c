@@ -55,21 +55,15 @@ enum reduce_dtype reduce_row(tutti_dtype dtype)
     }
 }
 
-/* PREMUL_SUM adds what was multiplied before. */
-static tutti_reduce_op column_of(tutti_reduce_op op)
-{
-    return op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op;
-}
-
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return tutti_reduce_op_meaning(op, dtype) ? kernels()->pair[reduce_row(dtype)][column_of(op)]
+    return tutti_reduce_op_meaning(op, dtype) ? kernels()->pair[reduce_row(dtype)][reduce_base(op)]
                                               : NULL;
 }
 
 reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op)
 {
-    return tutti_reduce_op_meaning(op, dtype) ? kernels()->many[reduce_row(dtype)][column_of(op)]
+    return tutti_reduce_op_meaning(op, dtype) ? kernels()->many[reduce_row(dtype)][reduce_base(op)]
                                               : NULL;
 }
 

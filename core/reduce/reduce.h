@@ -41,6 +41,12 @@ typedef void (*reduce_narrow_fn)(void *dst, const float *src, size_t count);
 /* TUTTI_OK, or TUTTI_ERR_UNSUPPORTED with a message that says what the dtype takes. */
 tutti_status reduce_check(tutti_reduce_op op, tutti_dtype dtype);
 
+/* What is left to do of a built-in op when the inputs have been multiplied: PREMUL_SUM is a SUM, others are as they are. */
+static inline tutti_reduce_op reduce_base(tutti_reduce_op op)
+{
+    return op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op;
+}
+
 /* The kernels of a combination; NULL if it is not served. AVG and PREMUL_SUM give those of SUM. */
 reduce_fn reduce_kernel(tutti_dtype dtype, tutti_reduce_op op);
 reduce_many_fn reduce_many(tutti_dtype dtype, tutti_reduce_op op);

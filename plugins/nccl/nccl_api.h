@@ -46,17 +46,11 @@
     X(ncclMin, 3)                                                                                  \
     X(ncclAvg, 4)
 
-#define NCCL_RESIDENCES(X)                                                                         \
-    X(ncclScalarDevice, 0)                                                                         \
-    X(ncclScalarHostImmediate, 1)
-
 #ifndef NCCL_VERSION_CODE /* else nccl.h was here */
 #define NCCL_ENUMERATOR(name, value) name = (value),
 typedef enum { NCCL_RESULTS(NCCL_ENUMERATOR) } ncclResult_t;
 typedef enum { NCCL_TYPES(NCCL_ENUMERATOR) NCCL_NEW_TYPES(NCCL_ENUMERATOR) } ncclDataType_t;
-/* Operations that are made at run time have greater numbers. */
 typedef enum { NCCL_OPS(NCCL_ENUMERATOR) ncclMaxRedOp = 0x7fffffff } ncclRedOp_t;
-typedef enum { NCCL_RESIDENCES(NCCL_ENUMERATOR) } ncclScalarResidence_t;
 #undef NCCL_ENUMERATOR
 
 typedef struct ncclComm *ncclComm_t;
@@ -108,10 +102,6 @@ struct nccl_config {
     X(ncclResult_t, ncclCommDestroy, (ncclComm_t comm))                                            \
     X(ncclResult_t, ncclCommAbort, (ncclComm_t comm))                                              \
     X(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t comm, ncclResult_t * error))                \
-    X(ncclResult_t, ncclRedOpCreatePreMulSum,                                                      \
-      (ncclRedOp_t * op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence,       \
-       ncclComm_t comm))                                                                           \
-    X(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t comm))                           \
     X(ncclResult_t, ncclReduce,                                                                    \
       (const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,     \
        ncclComm_t comm, cudaStream_t stream))                                                      \

@@ -11,25 +11,25 @@ TestSuite(nccl_kernels, .timeout = 120);
     "TUTTI_CUDA=" TUTTI_STANDIN_CUDA, "TUTTI_NCCL=" TUTTI_STANDIN_NCCL, "STANDIN_CUDA_DEVICES=8",  \
         "TUTTI_BACKEND=cpu:auto,cuda:nccl"
 
-static void run_of(const char *name, int size)
+static void run_of(const char *program, const char *name, int size)
 {
     const char *const env[] = {SURROUNDINGS, NULL};
 
-    cr_expect(ranks_run(&(struct ranks_options){
-        .program = "rank_nccl_kernels", .case_name = name, .size = size, .env = env}));
+    cr_expect(ranks_run(
+        &(struct ranks_options){.program = program, .case_name = name, .size = size, .env = env}));
 }
 
 #define CASE(name, size)                                                                           \
     Test(nccl_kernels, name)                                                                       \
     {                                                                                              \
-        run_of(#name, size);                                                                       \
+        run_of("rank_nccl_kernels", #name, size);                                                  \
     }
 /* With members whose number does and does not divide the counts. */
 #define SIZES_CASE(name)                                                                           \
     Test(nccl_kernels, name)                                                                       \
     {                                                                                              \
         for (int size = 1; size <= 5; size++)                                                      \
-            run_of(#name, size);                                                                   \
+            run_of("rank_nccl_kernels", #name, size);                                              \
     }
 
 SIZES_CASE(kernels_give_the_bits_of_the_host)
@@ -42,6 +42,22 @@ CASE(streams_wait_for_works_by_kernels, 2)
 CASE(a_held_stream_holds_up_no_kernels_of_another_group, 3)
 CASE(batches_and_plans_have_calls_by_kernels, 3)
 CASE(tensors_with_strides_go_by_kernels, 3)
+
+/* ---- PREMUL_SUM ---- */
+
+#define PREMUL_CASE(name, size)                                                                    \
+    Test(nccl_kernels, name)                                                                       \
+    {                                                                                              \
+        run_of("rank_nccl_premul", #name, size);                                                   \
+    }
+
+PREMUL_CASE(premul_sums_give_the_bits_of_the_host, 3)
+PREMUL_CASE(a_premul_sum_returns_while_its_stream_is_held, 3)
+PREMUL_CASE(premul_sums_take_strides_batches_and_refuse_plans, 3)
+PREMUL_CASE(a_premul_sum_of_host_and_gpu_memory_is_refused, 2)
+PREMUL_CASE(a_captured_premul_sum_multiplies_in_each_replay, 3)
+
+/* ---- failures ---- */
 
 /* Three ranks with a fault of rank 1; NULL: none. */
 static struct ranks *start(const char *name, const char *fault)

@@ -72,7 +72,7 @@ NCCL_MEMORY_FUNCTIONS(DECLARE)
 NCCL_NEW_FUNCTIONS(DECLARE)
 #undef DECLARE
 
-enum { MEMBERS_MAX = 16, RING_BYTES = 64 << 10, OPS_MAX = 32 };
+enum { MEMBERS_MAX = 16, RING_BYTES = 64 << 10 };
 
 /* ---- nccl.c: the process -------------------------------------------------------------------- */
 
@@ -163,14 +163,6 @@ struct board {
     struct ring rings[MEMBERS_MAX][MEMBERS_MAX]; /* [to][from] */
 };
 
-/* An operation that ncclRedOpCreatePreMulSum() made. */
-struct scaled {
-    bool used, on_device;
-    ncclDataType_t type;
-    const void *device;
-    uint8_t value[8];
-};
-
 /* Never freed, so that a stale handle is found and named. */
 struct ncclComm {
     struct ncclComm *next; /* of all that were made */
@@ -188,7 +180,6 @@ struct ncclComm {
     bool has_thread;
     bool was_used; /* its first call is made */
     bool finalized;
-    struct scaled scaled[OPS_MAX];
     atomic_bool registers;              /* a thread registers memory, or ends that */
     struct registration *registrations; /* nccl_memory.c */
 
@@ -217,7 +208,6 @@ struct task {
     ncclDataType_t type;
     ncclRedOp_t op;
     int root; /* or the other member of a message */
-    struct scaled scaled;
     CUresult fault; /* of a kernel of it, which loses the device */
 };
 
@@ -251,7 +241,7 @@ void nccl_note_memory(const struct ncclComm *comm, const struct task *task);
 size_t nccl_type_bytes(ncclDataType_t type);
 /* into = into op with, rounded to the type. */
 void nccl_combine(ncclDataType_t type, ncclRedOp_t op, void *into, const void *with, size_t count);
-/* into = into * factor, one element of the type. */
+/* into = into * factor, of floats; the factor is one element. */
 void nccl_scale(ncclDataType_t type, void *into, const void *factor, size_t count);
 /* into = into / members, of integers; false: of floats nothing. */
 bool nccl_divides(ncclDataType_t type, void *into, int members, size_t count);

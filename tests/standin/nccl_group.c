@@ -286,21 +286,12 @@ static void add(const struct call *call)
 
 /* ---- what a call says ----------------------------------------------------------------------- */
 
-static ncclResult_t check_op(const char *name, const struct ncclComm *comm, struct task *task)
+static ncclResult_t check_op(const char *name, const struct task *task)
 {
-    const int made = (int)task->op - (int)ncclAvg - 1;
-
-    if ((int)task->op < 0 || made >= OPS_MAX || (made >= 0 && !comm->scaled[made].used))
-        return nccl_warn(ncclInvalidArgument, "%s : invalid reduction operation %d", name,
-                         (int)task->op);
-    if (made < 0)
+    if ((int)task->op >= 0 && task->op <= ncclAvg)
         return ncclSuccess;
-    task->scaled = comm->scaled[made];
-    if (task->scaled.type != task->type)
-        return nccl_warn(ncclInvalidArgument,
-                         "%s : reduction operation %d is for another type of elements", name,
-                         (int)task->op);
-    return ncclSuccess;
+    return nccl_warn(ncclInvalidArgument, "%s : invalid reduction operation %d", name,
+                     (int)task->op);
 }
 
 static bool reduces(const struct task *task)
@@ -334,7 +325,7 @@ static ncclResult_t check(const char *name, const struct ncclComm *comm, struct 
                          name, task->root, comm->size);
     if ((nccl_in_bytes(comm, task) && !task->in) || (nccl_out_bytes(comm, task) && !task->out))
         return nccl_warn(ncclInvalidArgument, "%s : a buffer is NULL", name);
-    return check_op(name, comm, task);
+    return check_op(name, task);
 }
 
 static bool is_pageable(const struct cuda *cu, const void *memory, size_t bytes)
@@ -484,39 +475,4 @@ EXPORT ncclResult_t ncclRecv(void *out, size_t count, ncclDataType_t type, int p
                              ncclComm_t comm, cudaStream_t stream)
 {
     return ENQUEUE(RECV, NULL, out, ncclSum, peer);
-}
-
-/* ---- operations made at run time ------------------------------------------------------------ */
-
-EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *ret_op, void *scalar, ncclDataType_t type,
-                                             ncclScalarResidence_t residence, ncclComm_t comm)
-{
-    const ncclResult_t result = nccl_ready(__func__, comm);
-    struct scaled made = {true, residence == ncclScalarDevice, type, scalar, {0}};
-    int i = 0;
-
-    if (result)
-        return result;
-    while (i < OPS_MAX && comm->scaled[i].used)
-        i++;
-    if (i == OPS_MAX)
-        nccl_die(__func__, "%d operations, and this stand-in takes no more", OPS_MAX);
-    if (!made.on_device)
-        memcpy(made.value, scalar, nccl_type_bytes(type));
-    comm->scaled[i] = made;
-    *ret_op = (ncclRedOp_t)(ncclAvg + 1 + i);
-    return ncclSuccess;
-}
-
-EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
-{
-    const ncclResult_t result = nccl_ready(__func__, comm);
-    const int made = (int)op - (int)ncclAvg - 1;
-
-    if (result)
-        return result;
-    if (made < 0 || made >= OPS_MAX || !comm->scaled[made].used)
-        return nccl_warn(ncclInvalidArgument, "ncclRedOpDestroy : operator unknown to NCCL");
-    comm->scaled[made].used = false;
-    return ncclSuccess;
 }

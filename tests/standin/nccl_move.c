@@ -303,24 +303,18 @@ static size_t part_bytes(const struct work *w, int rank)
     return part_begin(w, rank + 1) - part_begin(w, rank);
 }
 
-/* The input, as each member multiplies its own. */
+/* Averages of floats are sums of fractions. */
 static void scale_input(struct work *w)
 {
     const struct task *task = w->task;
     const size_t bytes = nccl_in_bytes(w->comm, task);
     uint8_t fraction[8];
-    const void *factor = fraction;
 
-    if (task->scaled.used)
-        factor = task->scaled.on_device
-                     ? nccl_cuda()->standin_cuda_view((CUdeviceptr)(uintptr_t)task->scaled.device,
-                                                      w->element)
-                     : task->scaled.value;
-    else if (task->op != ncclAvg || !nccl_fraction(task->type, w->comm->size, fraction))
+    if (task->op != ncclAvg || !nccl_fraction(task->type, w->comm->size, fraction))
         return;
     w->scaled = malloc(bytes);
     memcpy(w->scaled, w->in, bytes);
-    nccl_scale(task->type, w->scaled, factor, bytes / w->element);
+    nccl_scale(task->type, w->scaled, fraction, bytes / w->element);
     w->in = w->scaled;
 }
 

@@ -46,20 +46,6 @@ static double float_op(ncclRedOp_t op, double a, double b)
     }
 }
 
-/* `product` is that of an element `a` and the factor `f`. */
-#define SCALE(number, type, product)                                                               \
-    static void scale_##number(unsigned char *into, const void *factor, size_t count)              \
-    {                                                                                              \
-        type a, f;                                                                                 \
-                                                                                                   \
-        memcpy(&f, factor, sizeof f);                                                              \
-        for (size_t i = 0; i < count; i++, into += sizeof a) {                                     \
-            memcpy(&a, into, sizeof a);                                                            \
-            a = product;                                                                           \
-            memcpy(into, &a, sizeof a);                                                            \
-        }                                                                                          \
-    }
-
 /* Sums and products in the type itself: rounding twice would differ. */
 #define FLOAT_COMBINE(number, bits, wide, widen, narrow)                                           \
     static void combine_##number(ncclRedOp_t op, unsigned char *into, const unsigned char *with,   \
@@ -80,7 +66,17 @@ static double float_op(ncclRedOp_t op, double a, double b)
             memcpy(into, &a, sizeof a);                                                            \
         }                                                                                          \
     }                                                                                              \
-    SCALE(number, bits, narrow(widen(a) * widen(f)))
+    static void scale_##number(unsigned char *into, const void *factor, size_t count)              \
+    {                                                                                              \
+        bits a, f;                                                                                 \
+                                                                                                   \
+        memcpy(&f, factor, sizeof f);                                                              \
+        for (size_t i = 0; i < count; i++, into += sizeof a) {                                     \
+            memcpy(&a, into, sizeof a);                                                            \
+            a = narrow(widen(a) * widen(f));                                                       \
+            memcpy(into, &a, sizeof a);                                                            \
+        }                                                                                          \
+    }
 
 /* Sums and products wrap, so they are computed without a sign. */
 #define INTEGER_COMBINE(number, type)                                                              \
@@ -99,7 +95,6 @@ static double float_op(ncclRedOp_t op, double a, double b)
             memcpy(into, &a, sizeof a);                                                            \
         }                                                                                          \
     }                                                                                              \
-    SCALE(number, type, (type)((uint64_t)a * (uint64_t)f))                                         \
     static void divide_##number(unsigned char *into, int members, size_t count)                    \
     {                                                                                              \
         type a;                                                                                    \
@@ -137,7 +132,6 @@ void nccl_scale(ncclDataType_t type, void *into, const void *factor, size_t coun
         scale_##number(into, factor, count);                                                       \
         break;
         FLOATS_(CASE)
-        INTEGERS_(CASE)
 #undef CASE
     default:
         break;

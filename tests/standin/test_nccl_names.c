@@ -16,7 +16,6 @@
 NCCL_RESULTS(SAME_VALUE)
 NCCL_TYPES(SAME_VALUE)
 NCCL_OPS(SAME_VALUE)
-NCCL_RESIDENCES(SAME_VALUE)
 
 #define SAME_TYPE(result, name, arguments)                                                         \
     _Static_assert(__builtin_types_compatible_p(__typeof__(&name), result(*) arguments),           \

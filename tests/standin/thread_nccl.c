@@ -49,23 +49,6 @@ static void check_moves(CUstream s)
     CHECK(ranks_float(sum, 9) == 2);
 }
 
-static void check_scaled(CUstream s)
-{
-    const float factors[] = {2, 3, 4};
-    float factor = factors[rank], *on_device = ranks_memory(1, factor);
-    float *in = ranks_memory(10, 1), *out = ranks_memory(10, -1);
-    ncclRedOp_t op;
-
-    FINE(nccl.ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarHostImmediate, comm));
-    FINE(nccl.ncclAllReduce(in, out, 10, ncclFloat32, op, comm, s));
-    FINE(nccl.ncclRedOpDestroy(op, comm));
-    CHECK(ranks_float(out, 3) == 9);
-    FINE(nccl.ncclRedOpCreatePreMulSum(&op, on_device, ncclFloat32, ncclScalarDevice, comm));
-    FINE(nccl.ncclAllReduce(in, in, 10, ncclFloat32, op, comm, s));
-    FINE(nccl.ncclRedOpDestroy(op, comm));
-    CHECK(ranks_float(in, 3) == 9);
-}
-
 static void run_everything(void)
 {
     CUstream s;
@@ -74,7 +57,6 @@ static void run_everything(void)
     s = stream();
     check_reductions(s);
     check_moves(s);
-    check_scaled(s);
     ranks_end();
 }
 
