@@ -192,7 +192,8 @@ static void receive_early(struct operation *op)
         }
         struct part *part = part_for(op, early->from, &early->frame, &room);
 
-        memcpy(part->at + part->done, early->data, room);
+        if (room) /* a part of no bytes lies nowhere */
+            memcpy(part->at + part->done, early->data, room);
         part->done += room;
         *at = early->next;
         free(early);

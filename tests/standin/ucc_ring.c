@@ -78,6 +78,8 @@ static void get(const struct ring *ring, uint64_t at, void *to, size_t bytes)
     const size_t start = at % RING_BYTES;
     const size_t first = bytes < RING_BYTES - start ? bytes : RING_BYTES - start;
 
+    if (!bytes)
+        return; /* `to` may be NULL */
     memcpy(to, ring->data + start, first);
     memcpy((uint8_t *)to + first, ring->data, bytes - first);
 }

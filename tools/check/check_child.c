@@ -29,6 +29,7 @@ enum {
     COUNTS_US = 100000,
     SLOW_TIMES = 10, /* the deadline of a step, for a whole check */
     CALL_MS = 1000,  /* inside one function of a transport, of which none may block */
+    OPEN_MS = 5000,  /* inside open, which may start a runtime, as MPI's */
     CALL_LOOK_US = 20000,
     TAIL_MAX = 400 /* bytes quoted of what a crashed process printed */
 };
@@ -237,12 +238,18 @@ uint64_t check_waited_ns(pid_t pid)
     return waited;
 }
 
+static int most_ms(const char *function)
+{
+    return g_strcmp0(function, "open") ? CALL_MS : OPEN_MS;
+}
+
 static bool stays_too_long(struct stay *stay, int index, pid_t pid)
 {
     const gint64 now = g_get_monotonic_time();
     const uint64_t call = atomic_load(&world->calls[index]);
+    const char *function = atomic_load(&world->inside[index]);
 
-    if (!atomic_load(&world->inside[index]) || call != stay->call) {
+    if (!function || call != stay->call) {
         *stay = (struct stay){.call = call, .looked_us = now};
         return false;
     }
@@ -253,7 +260,7 @@ static bool stays_too_long(struct stay *stay, int index, pid_t pid)
     stay->us += MAX(MIN(now - stay->looked_us, COUNTS_US) - withheld, 0);
     stay->looked_us = now;
     stay->waited_ns = waited;
-    return stay->us > CALL_MS * G_GINT64_CONSTANT(1000);
+    return stay->us > most_ms(function) * G_GINT64_CONSTANT(1000);
 }
 
 static struct check_finding why_blocked(int index)
@@ -262,7 +269,8 @@ static struct check_finding why_blocked(int index)
 
     return failed("process %d has been inside %s() for %d s, while %s: it blocks, which this "
                   "function must not",
-                  index, function ? function : "a function", CALL_MS / 1000, world->doing[index]);
+                  index, function ? function : "a function", most_ms(function) / 1000,
+                  world->doing[index]);
 }
 
 /* The end of what the processes printed, on one line. */
