@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "turn.h"
+
 /* What the others do not come to in so long is aborted. */
 enum {
     LOOK_NS = 1000000,
@@ -31,6 +33,7 @@ struct communicator {
     bool has_ended;    /* atomic */
     int holders;       /* atomic */
     struct left *left; /* under the lock */
+    struct turn turn;  /* where NCCL needs them */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,8 +63,20 @@ ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUnique
         free(c);
         return result;
     }
+    communicator_has_begun(c, result);
     *ret_communicator = c;
     return ncclSuccess;
+}
+
+bool communicator_may_begin(const struct nccl_library *nccl, const struct communicator *c)
+{
+    return !turns_are_needed(nccl->code) || turn_is_free(c ? &c->turn : NULL);
+}
+
+void communicator_has_begun(struct communicator *c, ncclResult_t result)
+{
+    if (result == ncclInProgress && turns_are_needed(c->nccl->code))
+        turn_take(&c->turn);
 }
 
 ncclComm_t communicator_handle(const struct communicator *communicator)
@@ -69,12 +84,15 @@ ncclComm_t communicator_handle(const struct communicator *communicator)
     return communicator->handle;
 }
 
-ncclResult_t communicator_result(const struct communicator *c)
+ncclResult_t communicator_result(struct communicator *c)
 {
     ncclResult_t of_communicator = ncclSuccess;
-    const ncclResult_t result = c->nccl->ncclCommGetAsyncError(c->handle, &of_communicator);
+    ncclResult_t result = c->nccl->ncclCommGetAsyncError(c->handle, &of_communicator);
 
-    return result ? result : of_communicator;
+    result = result ? result : of_communicator;
+    if (result != ncclInProgress)
+        turn_give(&c->turn);
+    return result;
 }
 
 void communicator_is_captured(struct communicator *c)
@@ -84,14 +102,16 @@ void communicator_is_captured(struct communicator *c)
 
 static void let_go(struct communicator *c)
 {
-    if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL) == 0)
-        free(c);
+    if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL))
+        return;
+    turn_give(&c->turn);
+    free(c);
 }
 
 /* ---- the end ---- */
 
 /* Whether all that was begun is over, on the members of the host as on this one. */
-static bool finalize(const struct communicator *c)
+static bool finalize(struct communicator *c)
 {
     ncclResult_t result = c->nccl->ncclCommFinalize(c->handle);
 
@@ -112,6 +132,7 @@ static void count(bool is_captured, int change)
 /* Its memory is used by nothing any more. */
 static void tell_end(struct communicator *c)
 {
+    turn_give(&c->turn);
     pthread_mutex_lock(&lock);
     struct left *left = c->left;
     c->left = NULL;

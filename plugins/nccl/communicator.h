@@ -17,7 +17,12 @@ ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUnique
                                int size, struct communicator **ret_communicator);
 ncclComm_t communicator_handle(const struct communicator *communicator);
 /* ncclInProgress: it is being made, or its last call is not on its stream yet. */
-ncclResult_t communicator_result(const struct communicator *communicator);
+ncclResult_t communicator_result(struct communicator *communicator);
+/* Whether this thread may make a call of it now, or make it (NULL); false: later. */
+bool communicator_may_begin(const struct nccl_library *nccl,
+                            const struct communicator *communicator);
+/* It has made one, with that result. */
+void communicator_has_begun(struct communicator *communicator, ncclResult_t result);
 /* Graphs have calls of it: NCCL does not end it before they are destroyed, of which nobody tells. */
 void communicator_is_captured(struct communicator *communicator);
 /* Ends it: what is on streams does not wait any more. Returns whether that has begun, or is over within some

@@ -53,6 +53,7 @@ struct tutti_team {
     char bind_address[ADDRESS_BYTES];
     bool holds_defaults, has_channels;
     struct address own;
+    ncclUniqueId id;                   /* of rank 0, once it is known */
     struct communicator *communicator; /* NULL: not begun */
     /* Of the operations that are started. */
     struct average *averages;
@@ -273,24 +274,34 @@ static tutti_status check_addresses(const tutti_team *team, const void *const *a
     return status ? status : check_devices(team, addresses);
 }
 
-static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
+/* Unless this thread has to wait for another communicator first. */
+static tutti_status make_communicator(tutti_team *team)
 {
     int32_t before;
-    tutti_status status = check_addresses(team, addresses, bytes);
 
-    if (!status)
-        status = team->device->enter(team->accelerator, &before);
+    if (!communicator_may_begin(team->nccl, NULL))
+        return TUTTI_OK;
+    const tutti_status status = team->device->enter(team->accelerator, &before);
     if (status)
         return status;
     lend_defaults(team);
     const ncclResult_t result =
-        communicator_make(team->nccl, &((const struct address *)addresses[0])->id, team->rank,
-                          team->size, &team->communicator);
+        communicator_make(team->nccl, &team->id, team->rank, team->size, &team->communicator);
     team->device->leave(team->accelerator, before);
     if (!result)
         return TUTTI_OK;
     take_back_defaults(team, false);
     return failure(team, "ncclCommInitRankConfig", result);
+}
+
+static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
+{
+    const tutti_status status = check_addresses(team, addresses, bytes);
+
+    if (status)
+        return status;
+    team->id = ((const struct address *)addresses[0])->id;
+    return make_communicator(team);
 }
 
 /* ---- operations ---- */
@@ -306,8 +317,10 @@ static tutti_status look(const tutti_team *team, const char *what)
 
 static tutti_status team_form_test(tutti_team *team)
 {
-    const tutti_status status = look(team, "making a communicator");
+    tutti_status status = team->communicator ? TUTTI_OK : make_communicator(team);
 
+    if (!status)
+        status = team->communicator ? look(team, "making a communicator") : TUTTI_ERR_NOT_READY;
     if (status != TUTTI_ERR_NOT_READY)
         take_back_defaults(team, !status);
     return status;
@@ -362,8 +375,10 @@ static tutti_status team_start_batch(tutti_team *team, const tutti_collective *c
 {
     ncclComm_t comm = communicator_handle(team->communicator);
     int32_t before;
-    tutti_status status = make_room(team, count);
+    tutti_status status = TUTTI_ERR_BUSY;
 
+    if (communicator_may_begin(team->nccl, team->communicator))
+        status = make_room(team, count);
     if (!status)
         status = team->device->enter(team->accelerator, &before);
     if (status)
@@ -376,6 +391,7 @@ static tutti_status team_start_batch(tutti_team *team, const tutti_collective *c
         count == 1 ? operations_start(team->nccl, comm, team->rank, *what)
                    : operations_start_all(team->nccl, comm, team->rank, what, count);
     team->device->leave(team->accelerator, before);
+    communicator_has_begun(team->communicator, result);
     if (result && result != ncclInProgress)
         return failure(team, count == 1 ? "the operation" : "the operations of a batch", result);
     request->status = result ? TUTTI_ERR_NOT_READY : finish(team);

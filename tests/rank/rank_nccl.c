@@ -468,6 +468,43 @@ RANK_CASE(a_group_has_nccl_by_a_choice_of_its_own)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Of a version that keeps what it knows of calls in progress for each thread: this thread makes first calls of several
+ * groups, and a group more, before any is over. */
+RANK_CASE(calls_in_progress_of_several_groups_take_turns)
+{
+    enum { GROUPS = 4, ROUNDS = 3 };
+    static struct vector v[GROUPS];
+    tutti_group *groups[GROUPS];
+    tutti_work *works[GROUPS];
+    tutti_options options[GROUPS];
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options[0]), *last = NULL;
+
+    for (int g = 0; g < GROUPS; g++) {
+        require_ok(tutti_group_new(world, NULL, 0, NULL, &groups[g]));
+        options[g] = options[0];
+        options[g].stream = gpu_stream();
+        make(&v[g], COUNT, 1);
+    }
+    for (int round = 1, sum = size; round <= ROUNDS; round++, sum *= size) {
+        for (int g = 0; g < GROUPS; g++)
+            require_ok(
+                tutti_all_reduce(groups[g], &v[g].tensor, TUTTI_SUM, &options[g], &works[g]));
+        if (round == 1)
+            require_ok(tutti_group_new(world, NULL, 0, NULL, &last));
+        for (int g = 0; g < GROUPS; g++) {
+            check_ok(tutti_work_wait(works[g], 0));
+            tutti_work_free(works[g]);
+            check_eq(element(&v[g], options[g].stream, COUNT - 1), sum);
+        }
+    }
+    check_ok(tutti_all_reduce(last, &v[0].tensor, TUTTI_MAX, &options[0], NULL));
+    for (int g = 0; g < GROUPS; g++)
+        check_ok(tutti_group_destroy(groups[g]));
+    check_ok(tutti_group_destroy(last));
+    check_ok(tutti_group_destroy(world));
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 RANK_CASE(a_rank_that_is_killed_ends_an_issued_call)

@@ -59,6 +59,32 @@ BATCH_CASE(a_batch_over_nccl_has_calls_of_two_streams_and_of_strided_tensors, 3)
 BATCH_CASE(a_stream_waits_for_a_batch_and_the_host_does_not, 2)
 CASE(another_stream_waits_for_a_call_that_is_waited_for_next, 2)
 CASE(a_call_on_a_held_stream_is_running_in_the_record, 2)
+
+/* The stand-in of such a version dies where a call would overwrite the state of another. */
+Test(nccl, calls_in_progress_of_several_groups_take_turns)
+{
+    static const char *const versions[] = {"STANDIN_NCCL_VERSION=22605",
+                                           "STANDIN_NCCL_VERSION=22703"};
+
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
+                                   "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
+                                   "STANDIN_CUDA_DEVICES=8",
+                                   "TUTTI_BACKEND=cpu:auto,cuda:nccl",
+                                   "STANDIN_NCCL_JOIN_MS=10",
+                                   "STANDIN_NCCL_FIRST_MS=20",
+                                   "STANDIN_NCCL_LATER_MS=1",
+                                   versions[i],
+                                   NULL};
+
+        cr_expect(ranks_run(
+            &(struct ranks_options){.program = "rank_nccl",
+                                    .case_name = "calls_in_progress_of_several_groups_take_turns",
+                                    .size = 3,
+                                    .env = env}));
+    }
+}
+
 CASE(host_and_gpu_memory_in_one_call_over_nccl_is_refused, 2)
 
 static long long value_of(const struct ranks *ranks, int rank, const char *name)

@@ -176,7 +176,8 @@ struct ncclComm {
     int watches[MEMBERS_MAX]; /* pidfds; -1: none */
     _Atomic int result;       /* ncclResult_t, as ncclCommGetAsyncError() has it */
     atomic_bool aborted;
-    pthread_t thread; /* that makes it, makes its first call or finalizes it */
+    pthread_t thread;          /* that makes it, makes its first call or finalizes it */
+    _Atomic(pthread_t) caller; /* for which it does so */
     bool has_thread;
     bool was_used; /* its first call is made */
     bool finalized;
@@ -207,7 +208,7 @@ struct task {
     size_t count;
     ncclDataType_t type;
     ncclRedOp_t op;
-    int root; /* or the other member of a message */
+    int root;       /* or the other member of a message */
     CUresult fault; /* of a kernel of it, which loses the device */
 };
 

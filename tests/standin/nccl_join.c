@@ -229,6 +229,22 @@ static void end_thread(struct ncclComm *comm)
     comm->has_thread = false;
 }
 
+/* Before 2.27 NCCL keeps what it knows of a call in progress for each thread. */
+static _Thread_local struct ncclComm *in_progress_here;
+
+static void check_apart(const char *call, const struct ncclComm *comm)
+{
+    const struct ncclComm *other = in_progress_here;
+    const bool is_own = other && pthread_equal(other->caller, pthread_self());
+
+    if (nccl_settings()->version < 22700 && is_own && other != comm &&
+        !atomic_load(&other->aborted) && atomic_load(&other->result) == ncclInProgress)
+        nccl_die(call,
+                 "this thread has a call of communicator %p in progress, and one of %p would "
+                 "overwrite its state",
+                 (const void *)other, (const void *)comm);
+}
+
 ncclResult_t nccl_run(struct ncclComm *comm, ncclResult_t (*run)(struct ncclComm *comm))
 {
     struct job *job;
@@ -239,6 +255,7 @@ ncclResult_t nccl_run(struct ncclComm *comm, ncclResult_t (*run)(struct ncclComm
         atomic_store(&comm->result, (int)result);
         return result;
     }
+    check_apart(__func__, comm);
     end_thread(comm);
     job = malloc(sizeof *job);
     *job = (struct job){comm, run};
@@ -246,6 +263,8 @@ ncclResult_t nccl_run(struct ncclComm *comm, ncclResult_t (*run)(struct ncclComm
     if (pthread_create(&comm->thread, NULL, run_job, job))
         nccl_die(__func__, "pthread_create failed");
     comm->has_thread = true;
+    comm->caller = pthread_self();
+    in_progress_here = comm;
     return ncclInProgress;
 }
 
@@ -256,6 +275,7 @@ ncclResult_t nccl_ready(const char *call, struct ncclComm *comm)
     if (!comm->alive)
         nccl_die(call, "communicator %p was destroyed or aborted", (void *)comm);
     nccl_check_registering(call, comm);
+    check_apart(call, comm);
     if (atomic_load(&comm->result) == ncclInProgress)
         return nccl_warn(ncclInvalidArgument,
                          "Attempt to use communicator before the previous operation returned "
