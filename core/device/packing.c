@@ -200,18 +200,25 @@ static tutti_status put_back(struct packed *packed)
 }
 
 /* A call that has failed may have left work on the stream. */
-static void packing_free(struct packed *packed)
+static void give_up(struct packed *packed)
 {
     struct packing *p = (struct packing *)packed;
 
     if (p->is_used)
         (void)record(p);
+}
+
+static void packing_free(struct packed *packed)
+{
+    struct packing *p = (struct packing *)packed;
+
+    give_up(packed);
     give_room(p->device, p->room, p->stream);
     free(packed);
 }
 
 static const struct packed_staging staging = {
-    .filled = filled, .put_back = put_back, .free = packing_free};
+    .filled = filled, .put_back = put_back, .free = packing_free, .give_up = give_up};
 
 /* What uses scratch memory of a plan is on one stream. */
 static tutti_status scratch_again(struct packed *packed)
@@ -220,8 +227,11 @@ static tutti_status scratch_again(struct packed *packed)
     return TUTTI_OK;
 }
 
-static const struct packed_staging scratch = {
-    .filled = filled, .put_back = put_back, .free = packing_free, .again = scratch_again};
+static const struct packed_staging scratch = {.filled = filled,
+                                              .put_back = put_back,
+                                              .free = packing_free,
+                                              .again = scratch_again,
+                                              .give_up = give_up};
 
 /* With memory for so many bytes, and room for what is copied behind the struct. */
 static tutti_status make(struct device *device, void *stream, enum tensor_use use, uint64_t bytes,

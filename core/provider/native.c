@@ -393,6 +393,7 @@ tutti_status native_withdraw(struct native *n, struct call *call)
     call->memory.first = NULL;
     struct packed **last = &n->kept_packed;
     for (struct call *each = call; each; each = native_next(each)) {
+        packed_give_up(each->packed);
         *last = each->packed;
         each->packed = NULL;
         while (*last)

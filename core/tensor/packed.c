@@ -168,3 +168,10 @@ void packed_shorten(struct packed *list, uint64_t bytes)
         if (list->staging && list->staging->shorten)
             list->staging->shorten(list, bytes);
 }
+
+void packed_give_up(struct packed *list)
+{
+    for (; list; list = list->next)
+        if (list->staging && list->staging->give_up)
+            list->staging->give_up(list);
+}

@@ -36,6 +36,9 @@ struct packed_staging {
     void (*free)(struct packed *packed);
     /* NULL, or: begins the copy for another run of a plan. */
     tutti_status (*again)(struct packed *packed);
+    /* NULL, or: the call is over, and an engine that cannot withdraw its operation keeps the entry. The stream may be
+     * gone when that ends, so what has to be put on it is put there now. */
+    void (*give_up)(struct packed *packed);
     /* NULL, or: the operation has written only the first `bytes`, and no others go back. */
     void (*shorten)(struct packed *packed, uint64_t bytes);
 
@@ -112,5 +115,7 @@ tutti_status packed_fill(struct packed *list);
 /* As the functions of an entry, for all that are written. */
 tutti_status packed_put_back(struct packed *list);
 tutti_status packed_bring_back(struct packed *list);
+/* The call is over, and its list is kept until the engine has let go of the tensors. */
+void packed_give_up(struct packed *list);
 /* A message of so many bytes has come to the tensor of a list; no others are copied back. */
 void packed_shorten(struct packed *list, uint64_t bytes);

@@ -187,6 +187,30 @@ Test(info, names_the_library_of_nccl_or_what_is_missing, .timeout = 60)
     }
 }
 
+/* The one that TUTTI_NCCL names comes before the one that the process has already, and that before the linker's. */
+Test(info, finds_the_library_of_nccl_in_the_documented_order, .timeout = 60)
+{
+    static const char *const cases[][2] = {
+        {"LD_LIBRARY_PATH=linker", "linker/libnccl.so.2"},
+        {"LD_LIBRARY_PATH=linker LD_PRELOAD=$PWD/process/libnccl.so.2", "process/libnccl.so.2"},
+        {"LD_LIBRARY_PATH=linker LD_PRELOAD=$PWD/process/libnccl.so.2 "
+         "TUTTI_NCCL=named/libnccl.so.2",
+         "named/libnccl.so.2"},
+    };
+
+    for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct ran r = ran(
+            "folder=$(mktemp -d) && cd $folder && for f in linker process named; do mkdir $f && "
+            "cp " TUTTI_PLUGINS "/../../standin/libnccl.so.2 $f/; done && "
+            "COLUMNS=400 %s $TUTTI info; rm -rf $folder",
+            cases[i][0]);
+
+        CONTAINS(r.out, "NCCL 2.28.9, ");
+        CONTAINS(r.out, cases[i][1]);
+        ran_free(&r);
+    }
+}
+
 /* A user who exports an option of a wrapper for the jobs of a shell gets no warning of it from
  * verbs. */
 Test(info, what_is_idle_without_ranks_is_told_by_info_env_alone, .timeout = 60)
