@@ -60,32 +60,38 @@ BATCH_CASE(a_stream_waits_for_a_batch_and_the_host_does_not, 2)
 CASE(another_stream_waits_for_a_call_that_is_waited_for_next, 2)
 CASE(a_call_on_a_held_stream_is_running_in_the_record, 2)
 
+/* With more variables, up to the NULL. */
+static void run_with(const char *name, int size, const char *const *variables)
+{
+    const char *env[16] = {NULL};
+    size_t count = 0;
+
+    for (const char *const *from = eight_gpus; *from; from++)
+        env[count++] = *from;
+    for (; *variables; variables++)
+        env[count++] = *variables;
+    cr_expect(ranks_run(&(struct ranks_options){
+        .program = "rank_nccl", .case_name = name, .size = size, .env = env}));
+}
+
 /* The stand-in of such a version dies where a call would overwrite the state of another. */
 Test(nccl, calls_in_progress_of_several_groups_take_turns)
 {
     static const char *const versions[] = {"STANDIN_NCCL_VERSION=22605",
                                            "STANDIN_NCCL_VERSION=22703"};
 
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        const char *const env[] = {"TUTTI_CUDA=" TUTTI_STANDIN_CUDA,
-                                   "TUTTI_NCCL=" TUTTI_STANDIN_NCCL,
-                                   "STANDIN_CUDA_DEVICES=8",
-                                   "TUTTI_BACKEND=cpu:auto,cuda:nccl",
-                                   "STANDIN_NCCL_JOIN_MS=10",
-                                   "STANDIN_NCCL_FIRST_MS=20",
-                                   "STANDIN_NCCL_LATER_MS=1",
-                                   versions[i],
-                                   NULL};
-
-        cr_expect(ranks_run(
-            &(struct ranks_options){.program = "rank_nccl",
-                                    .case_name = "calls_in_progress_of_several_groups_take_turns",
-                                    .size = 3,
-                                    .env = env}));
-    }
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+        run_with("calls_in_progress_of_several_groups_take_turns", 3,
+                 (const char *const[]){"STANDIN_NCCL_JOIN_MS=10", "STANDIN_NCCL_FIRST_MS=20",
+                                       "STANDIN_NCCL_LATER_MS=1", versions[i], NULL});
 }
 
-CASE(host_and_gpu_memory_in_one_call_over_nccl_is_refused, 2)
+Test(nccl, a_stream_may_be_destroyed_after_an_abort_that_goes_on)
+{
+    run_with(
+        "a_stream_may_be_destroyed_after_an_abort_that_goes_on", 2,
+        (const char *const[]){"STANDIN_NCCL_FIRST_MS=1000", "STANDIN_NCCL_ABORT_MS=200", NULL});
+}
 
 static long long value_of(const struct ranks *ranks, int rank, const char *name)
 {
