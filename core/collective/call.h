@@ -108,9 +108,9 @@ static inline int64_t call_patience(const struct tutti_group *group,
 {
     return stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms;
 }
-/* Moves all groups until `ready` has an answer; `words`: of the time-out. */
-tutti_status call_await(struct tutti_group *group, int64_t timeout_ms,
-                        tutti_status (*ready)(void *user), void *user, const char *words);
+/* Tries until calls have given back enough pinned memory for `what`: `taken` says NOT_READY until then. */
+tutti_status call_await_pinned(struct tutti_group *group, int64_t timeout_ms,
+                               tutti_status (*taken)(void *user), void *user, const char *what);
 /* Waits until the stand-ins are filled, where the caller's thread has to read them before the call begins. */
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms);

@@ -65,8 +65,9 @@ static uint32_t parts_of(const struct tutti_group *group, const struct stand_ins
     return stand_ins->by_parts ? (uint32_t)group->size : 1;
 }
 
-tutti_status call_await(struct tutti_group *group, int64_t timeout_ms,
-                        tutti_status (*ready)(void *user), void *user, const char *words)
+/* Moves all groups until `ready` has an answer; `words`: of the time-out. */
+static tutti_status await(struct tutti_group *group, int64_t timeout_ms,
+                          tutti_status (*ready)(void *user), void *user, const char *words)
 {
     const int64_t until_ns = clock_deadline_ms(timeout_ms);
     tutti_status status;
@@ -90,8 +91,8 @@ static tutti_status are_filled(void *list)
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms)
 {
-    return call_await(group, timeout_ms, are_filled, list,
-                      "earlier work on the stream of this rank's tensor is not done");
+    return await(group, timeout_ms, are_filled, list,
+                 "earlier work on the stream of this rank's tensor is not done");
 }
 
 tutti_status call_again(struct tutti_group *group, const struct stand_ins *stand_ins)
@@ -126,11 +127,11 @@ static tutti_status is_made(void *user)
     return device_stand_in(m->device, m->tensor, m->list, m->ret_data);
 }
 
-/* The stand-in of a tensor, once there is pinned memory for it. What a batch of this thread holds is not given back
- * before its end, for which there would be no memory. */
-static tutti_status stand_in(struct tutti_group *group, struct making *making, int64_t timeout_ms)
+/* What a batch of this thread holds is not given back before its end, for which there would be no memory. */
+tutti_status call_await_pinned(struct tutti_group *group, int64_t timeout_ms,
+                               tutti_status (*taken)(void *user), void *user, const char *what)
 {
-    const tutti_status status = is_made(making);
+    const tutti_status status = taken(user);
 
     if (status != TUTTI_ERR_NOT_READY)
         return status;
@@ -138,10 +139,10 @@ static tutti_status stand_in(struct tutti_group *group, struct making *making, i
         return error_set(TUTTI_ERR_NO_MEMORY,
                          "%s: the calls of this batch, and others, use all the pinned memory that "
                          "they may: make fewer in a batch, or set TUTTI_PINNED_MIB",
-                         making->tensor->what);
-    return call_await(group, timeout_ms, is_made, making,
-                      "calls that are not over use all the pinned memory that they may; "
-                      "TUTTI_PINNED_MIB raises that");
+                         what);
+    return await(group, timeout_ms, taken, user,
+                 "calls that are not over use all the pinned memory that they may; "
+                 "TUTTI_PINNED_MIB raises that");
 }
 
 /*
@@ -194,10 +195,10 @@ static tutti_status are_loaded(void *user)
 static tutti_status load_kernels(struct tutti_group *group, struct device *device,
                                  tutti_dtype dtype, const struct stand_ins *stand_ins)
 {
-    return call_await(
-        group, call_patience(group, stand_ins), are_loaded, &(struct loading){device, dtype},
-        "a stream waits for a work (tutti_work_wait_stream()), and the driver loads the "
-        "kernels that this call needs when none does");
+    return await(group, call_patience(group, stand_ins), are_loaded,
+                 &(struct loading){device, dtype},
+                 "a stream waits for a work (tutti_work_wait_stream()), and the driver loads the "
+                 "kernels that this call needs when none does");
 }
 
 /* Engines load and store whole elements where they reduce, and of a complex number its halves. They move bytes, and the
@@ -315,10 +316,11 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     if (!pinned && !size->contiguous)
         status = load_kernels(group, device, KERNELS_OF_STRIDES, stand_ins);
     if (!pinned)
-        return status ? status
-                      : stand_in(group,
-                                 &(struct making){device, &on_device, &stand_ins->first, ret_data},
-                                 call_patience(group, stand_ins));
+        return status
+                   ? status
+                   : call_await_pinned(
+                         group, call_patience(group, stand_ins), is_made,
+                         &(struct making){device, &on_device, &stand_ins->first, ret_data}, what);
     status = device_await_stream(device, &on_device, &stand_ins->first);
     if (!status && !size->contiguous) /* it is packed here and now */
         status = call_await_stand_ins(group, stand_ins->first, group->timeout_ms);

@@ -25,17 +25,17 @@ static tutti_status check_call(const struct kept_call *kept, int number)
     const struct collective *c = kept->is_message ? NULL : &kept->collective;
     const char *function = c ? c->function : kept->message.function;
 
+    if (c && c->has_copied)
+        return error_set(TUTTI_ERR_UNSUPPORTED,
+                         "call %d of the plan, %s, copies its input when it is made, since it "
+                         "works in place or multiplies by a factor: make it without a plan",
+                         number, function);
     if (!packed_may_repeat(kept_stand_ins(kept)->first))
         return error_set(TUTTI_ERR_UNSUPPORTED,
                          "call %d of the plan, %s, has a tensor that is not contiguous, in host "
                          "memory or for an engine that takes it on its device, or that such an "
                          "engine needs aligned to its elements: plans take contiguous, aligned "
                          "ones there",
-                         number, function);
-    if (c && c->has_copied)
-        return error_set(TUTTI_ERR_UNSUPPORTED,
-                         "call %d of the plan, %s, copies its input when it is made, since it "
-                         "works in place or multiplies by a factor: make it without a plan",
                          number, function);
     return TUTTI_OK;
 }

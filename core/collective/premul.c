@@ -6,6 +6,7 @@
 #include <tutti/reduce.h>
 
 #include "base/error.h"
+#include "collective/batch.h"
 #include "collective/side.h"
 #include "device/device.h"
 #include "reduce/op.h"
@@ -62,19 +63,43 @@ static tutti_status make_room(struct tutti_group *group, struct collective *c, u
                                  (unsigned long long)bytes);
 }
 
+/* Blocks one behind the other are multiplied as one. */
+struct part {
+    const void *from;
+    uint64_t first, count; /* elements of the input */
+};
+
+/* The parts in their order: *at is the block behind the last one. False: there is no more. */
+static bool next_part(const struct side *in, int blocks, int *at, struct part *part)
+{
+    const char *end;
+
+    if (*at == blocks)
+        return false;
+    part->first += part->count;
+    part->from = end = block_at(&in->blocks, (uint32_t)*at);
+    part->count = 0;
+    for (; *at < blocks; ++*at) {
+        const uint64_t count = side_block_count(in, *at);
+
+        if (count && part->count && (const char *)block_at(&in->blocks, (uint32_t)*at) != end)
+            break;
+        part->from = part->count ? part->from : block_at(&in->blocks, (uint32_t)*at);
+        part->count += count;
+        end = (const char *)part->from + part->count * in->element;
+    }
+    return true;
+}
+
 /* On the host, once the stand-ins of tensors on devices are filled. */
 static tutti_status multiply_here(struct tutti_group *group, struct collective *c,
-                                  const struct side *in, void *const *to, int blocks)
+                                  const struct side *in, char *to, int blocks)
 {
     const tutti_status status = call_await_stand_ins(group, c->packed.first, c->timeout_ms);
-    uint64_t first = 0;
+    struct part part = {0};
 
-    for (int i = 0; i < blocks && !status; i++) {
-        const uint64_t count = side_block_count(in, i);
-
-        reduce_op_multiply(c->op, to[i], block_at(&in->blocks, (uint32_t)i), first, count);
-        first += count;
-    }
+    for (int at = 0; !status && next_part(in, blocks, &at, &part);)
+        reduce_op_multiply(c->op, to + part.first * in->element, part.from, part.first, part.count);
     return status;
 }
 
@@ -91,72 +116,78 @@ static tutti_status is_multiplied(void *user)
 }
 
 static tutti_status multiply_on_device(struct tutti_group *group, struct collective *c,
-                                       const struct side *in, void *const *to, int blocks)
+                                       const struct side *in, char *to, int blocks)
 {
     struct multiplying m = {atomic_load(&group->device),
                             {.stream = c->packed.stream, .dtype = in->dtype}};
     tutti_status status = TUTTI_OK;
-    uint64_t first = 0;
+    struct part part = {0};
 
-    for (int i = 0; i < blocks && !status; i++) {
-        m.products.dst = to[i];
-        m.products.src = block_at(&in->blocks, (uint32_t)i);
-        m.products.count = side_block_count(in, i);
-        m.products.factors = reduce_op_factors(c->op, first, &m.products.one_factor);
-        status = call_await(group, call_patience(group, &c->packed), is_multiplied, &m,
-                            "calls that are not over use all the pinned memory that they may; "
-                            "TUTTI_PINNED_MIB raises that");
-        first += m.products.count;
+    for (int at = 0; !status && next_part(in, blocks, &at, &part);) {
+        m.products.dst = to + part.first * in->element;
+        m.products.src = part.from;
+        m.products.count = part.count;
+        m.products.factors = reduce_op_factors(c->op, part.first, &m.products.one_factor);
+        status = call_await_pinned(group, call_patience(group, &c->packed), is_multiplied, &m,
+                                   "the factors of premul_sum");
     }
     return status;
 }
 
 /* What takes no memory that a graph would need later is recorded. All members find the same, unless one has a factor for
  * each element, and another has not. */
-static tutti_status check_capture(const struct collective *c)
+static tutti_status check_capture(struct tutti_group *group, const struct collective *c)
 {
     bool one;
 
     (void)reduce_op_factors(c->op, 0, &one);
     if (!one)
         return capture_check_copy(&c->packed, "a premul_sum with a factor for each element");
+    if (batch_of(group))
+        return capture_check_copy(&c->packed, "a premul_sum in a batch");
     return c->fields.operation == OPERATION_ALL_REDUCE
                ? TUTTI_OK
                : capture_check_copy(&c->packed, "a premul_sum that does not write all products");
 }
 
-/* Cuts the memory into a part for each block. */
-static void **cut(struct collective *c, const struct side *in, int blocks, char *memory)
+/* Where each block's products are. */
+static tutti_status lay_out(struct collective *c, const struct side *in, int blocks, char *products)
 {
-    void **each = chain_allocate(&c->memory, (size_t)blocks * sizeof *each);
+    void **each = NULL;
 
-    for (int i = 0; each && i < blocks; i++) {
-        each[i] = memory;
-        memory += side_block_count(in, i) * in->element;
+    if (blocks > 1) {
+        each = chain_allocate(&c->memory, (size_t)blocks * sizeof *each);
+        if (!each)
+            return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d blocks", blocks);
     }
-    return each;
+    c->in = (struct blocks){.base = products, .each = each};
+    for (int i = 0; i < blocks && each; i++) {
+        each[i] = products;
+        products += side_block_count(in, i) * in->element;
+    }
+    return TUTTI_OK;
 }
 
+/* Other calls of a batch, which begin later, may use what this one writes. */
 tutti_status premul_products(struct tutti_group *group, struct collective *c, const struct side *in,
                              int blocks, void *into)
 {
     const bool direct = c->packed.is_direct;
-    void **each = NULL;
+    void *products = batch_of(group) ? NULL : into;
 
-    if (direct && c->packed.has_host)
-        return TUTTI_OK; /* call_check_stand_ins() refuses it */
-    tutti_status status = check_capture(c);
-    if (!status && !into)
-        status = make_room(group, c, in->total * in->element, &into);
-    if (!status && !(each = cut(c, in, blocks, into)))
-        status = error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d blocks", blocks);
+    if ((direct && c->packed.has_host) || group_ended(group))
+        return TUTTI_OK; /* the call will be refused */
+    tutti_status status = check_capture(group, c);
+    if (!status && !products)
+        status = make_room(group, c, in->total * in->element, &products);
     if (!status)
-        status = direct ? multiply_on_device(group, c, in, each, blocks)
-                        : multiply_here(group, c, in, each, blocks);
+        status = direct ? multiply_on_device(group, c, in, products, blocks)
+                        : multiply_here(group, c, in, products, blocks);
+    if (!status)
+        status = lay_out(c, in, blocks, products);
     if (status)
         return status;
     c->has_copied = true;
-    c->in = (struct blocks){.base = into, .each = blocks > 1 ? each : NULL};
     reduce_op_release(c->op);
     c->op = NULL;
     return TUTTI_OK;

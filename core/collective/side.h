@@ -72,8 +72,8 @@ static inline uint64_t side_block_bytes(const struct side *side, int block)
 
 /* ---- premul.c ---- */
 
-/* The products of the input with the factors of c->op become the operands of the call. They go to `into`, where the input
- * is one block and there is an output for all of it; else to memory of the call. Nothing is left of c->op. */
+/* The products of the input with the factors of c->op become the operands of the call. They go to `into`, the output where
+ * it has a place for all of them, or, without one and in a batch, to memory of the call. Nothing is left of c->op. */
 tutti_status premul_products(struct tutti_group *group, struct collective *c, const struct side *in,
                              int blocks, void *into);
 

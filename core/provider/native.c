@@ -291,6 +291,7 @@ static tutti_status lay_out(struct tutti_group *group, struct native *n, struct 
     tutti_status status =
         count == 1 ? lay_out_one(group, n, first) : lay_out_batch(group, n, first, count);
     n->kernels.step = n->kernels.steps = 0;
+    n->kernels.has_copied = false;
     if (!status && first->plan->plan.algorithm->kind == ALGORITHM_KERNELS)
         status = native_kernels_begin(n, first);
     n->laid_out = !status;

@@ -25,6 +25,7 @@ struct native_kernels {
     tutti_collective what; /* the step that comes next, or is under way */
     uint64_t *counts;      /* of its blocks; in the call's memory */
     uint32_t step, steps;  /* its number, and how many there are; equal: none is left */
+    bool has_copied;       /* what it sends is on its way to scratch memory */
 };
 
 struct native {

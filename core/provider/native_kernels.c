@@ -324,8 +324,10 @@ static tutti_status start_step(struct native *n, const struct kernel_step *step)
 {
     tutti_status status = TUTTI_OK;
 
-    if (!step->hands_out && copies_pieces(&step->shape, step->pieces))
+    /* The engine may take the step at another try. */
+    if (!step->hands_out && copies_pieces(&step->shape, step->pieces) && !n->kernels.has_copied)
         status = copy_blocks(n, step);
+    n->kernels.has_copied = !status;
     if (!status)
         status = native_start_one(n, &n->kernels.what);
     return status ? status : native_failed(n, n->request.status, "complete an operation");
@@ -345,7 +347,7 @@ tutti_status native_kernels_go_on(struct native *n, const struct call *call)
             status = reduce_parts(n, &step, &call->announce.fields);
         if (status)
             return status;
-        n->under_way = false;
+        n->under_way = k->has_copied = false;
         k->step++;
     }
     return TUTTI_OK;

@@ -54,8 +54,17 @@ tutti_status channel_name(const struct caller *caller, const struct nccl_library
 
 static ncclResult_t make(tutti_message_channel *channel, const ncclUniqueId *id)
 {
-    return communicator_make(channel->home.nccl, id, channel->sends ? SENDER : RECEIVER, MEMBERS,
-                             &channel->communicator);
+    struct communicator *c = communicator_new(channel->home.nccl);
+    ncclResult_t result = ncclSystemError;
+
+    if (c)
+        result = communicator_join(c, id, channel->sends ? SENDER : RECEIVER, MEMBERS);
+    channel->communicator = c;
+    if (!result || result == ncclInProgress)
+        return ncclSuccess;
+    if (c)
+        communicator_drop(c);
+    return result;
 }
 
 tutti_status channel_open(const struct channel_home *home,

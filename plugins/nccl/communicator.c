@@ -48,35 +48,25 @@ static void look_later(void)
     nanosleep(&look, NULL);
 }
 
-ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUniqueId *id, int rank,
-                               int size, struct communicator **ret_communicator)
+struct communicator *communicator_new(const struct nccl_library *nccl)
+{
+    struct communicator *c = calloc(1, sizeof *c);
+
+    if (c)
+        *c = (struct communicator){.nccl = nccl, .holders = 1};
+    return c;
+}
+
+ncclResult_t communicator_join(struct communicator *c, const ncclUniqueId *id, int rank, int size)
 {
     ncclConfig_t config = NCCL_CONFIG(0);
-    struct communicator *c = calloc(1, sizeof *c);
-    ncclResult_t result;
 
-    if (!c)
-        return ncclSystemError;
-    *c = (struct communicator){.nccl = nccl, .holders = 1};
-    result = nccl->ncclCommInitRankConfig(&c->handle, size, *id, rank, &config);
-    if (result != ncclSuccess && result != ncclInProgress) {
-        free(c);
-        return result;
-    }
-    communicator_has_begun(c, result);
-    *ret_communicator = c;
-    return ncclSuccess;
+    return c->nccl->ncclCommInitRankConfig(&c->handle, size, *id, rank, &config);
 }
 
-bool communicator_may_begin(const struct nccl_library *nccl, const struct communicator *c)
+ncclResult_t communicator_call(struct communicator *c, ncclResult_t (*call)(void *user), void *user)
 {
-    return !turns_are_needed(nccl->code) || turn_is_free(c ? &c->turn : NULL);
-}
-
-void communicator_has_begun(struct communicator *c, ncclResult_t result)
-{
-    if (result == ncclInProgress && turns_are_needed(c->nccl->code))
-        turn_take(&c->turn);
+    return turns_are_needed(c->nccl->code) ? turn_call(&c->turn, call, user) : call(user);
 }
 
 ncclComm_t communicator_handle(const struct communicator *communicator)
@@ -84,13 +74,14 @@ ncclComm_t communicator_handle(const struct communicator *communicator)
     return communicator->handle;
 }
 
+/* After an error NCCL may still use what it keeps of the call, until the communicator is aborted. */
 ncclResult_t communicator_result(struct communicator *c)
 {
     ncclResult_t of_communicator = ncclSuccess;
     ncclResult_t result = c->nccl->ncclCommGetAsyncError(c->handle, &of_communicator);
 
     result = result ? result : of_communicator;
-    if (result != ncclInProgress)
+    if (!result)
         turn_give(&c->turn);
     return result;
 }
@@ -106,6 +97,11 @@ static void let_go(struct communicator *c)
         return;
     turn_give(&c->turn);
     free(c);
+}
+
+void communicator_drop(struct communicator *c)
+{
+    let_go(c);
 }
 
 /* ---- the end ---- */

@@ -12,17 +12,19 @@
 
 struct communicator;
 
-/* Begins to make it on the thread's current device; the members call it with the same id. INPROGRESS is success. */
-ncclResult_t communicator_make(const struct nccl_library *nccl, const ncclUniqueId *id, int rank,
-                               int size, struct communicator **ret_communicator);
+/* One that is to be made by communicator_join(). NULL: there is no memory. */
+struct communicator *communicator_new(const struct nccl_library *nccl);
+/* Begins to make it on the thread's current device; the members call it with the same id. Neither ncclSuccess nor
+ * ncclInProgress: it is to be dropped. */
+ncclResult_t communicator_join(struct communicator *communicator, const ncclUniqueId *id, int rank,
+                               int size);
+void communicator_drop(struct communicator *communicator);
+/* Makes a call of NCCL for it, or makes it, on this thread or on another (turn.h), which has the device of its choice. */
+ncclResult_t communicator_call(struct communicator *communicator, ncclResult_t (*call)(void *user),
+                               void *user);
 ncclComm_t communicator_handle(const struct communicator *communicator);
 /* ncclInProgress: it is being made, or its last call is not on its stream yet. */
 ncclResult_t communicator_result(struct communicator *communicator);
-/* Whether this thread may make a call of it now, or make it (NULL); false: later. */
-bool communicator_may_begin(const struct nccl_library *nccl,
-                            const struct communicator *communicator);
-/* It has made one, with that result. */
-void communicator_has_begun(struct communicator *communicator, ncclResult_t result);
 /* Graphs have calls of it: NCCL does not end it before they are destroyed, of which nobody tells. */
 void communicator_is_captured(struct communicator *communicator);
 /* Ends it: what is on streams does not wait any more. Returns whether that has begun, or is over within some

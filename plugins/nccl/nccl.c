@@ -53,7 +53,6 @@ struct tutti_team {
     char bind_address[ADDRESS_BYTES];
     bool holds_defaults, has_channels;
     struct address own;
-    ncclUniqueId id;                   /* of rank 0, once it is known */
     struct communicator *communicator; /* NULL: not begun */
     /* Of the operations that are started. */
     struct average *averages;
@@ -274,34 +273,55 @@ static tutti_status check_addresses(const tutti_team *team, const void *const *a
     return status ? status : check_devices(team, addresses);
 }
 
-/* Unless this thread has to wait for another communicator first. */
-static tutti_status make_communicator(tutti_team *team)
+/* A call on the device of the team. */
+struct on_device {
+    tutti_team *team;
+    const ncclUniqueId *id;              /* to make its communicator, or NULL: */
+    const tutti_collective *const *what; /* operations */
+    uint32_t count;
+    tutti_status status; /* of the device */
+};
+
+static ncclResult_t call_there(void *user)
 {
+    struct on_device *on = user;
+    const tutti_team *team = on->team;
+    struct communicator *c = team->communicator;
+    ncclResult_t result;
     int32_t before;
 
-    if (!communicator_may_begin(team->nccl, NULL))
-        return TUTTI_OK;
-    const tutti_status status = team->device->enter(team->accelerator, &before);
-    if (status)
-        return status;
-    lend_defaults(team);
-    const ncclResult_t result =
-        communicator_make(team->nccl, &team->id, team->rank, team->size, &team->communicator);
+    on->status = team->device->enter(team->accelerator, &before);
+    if (on->status)
+        return ncclSystemError;
+    if (on->id)
+        result = communicator_join(c, on->id, team->rank, team->size);
+    else if (on->count == 1)
+        result = operations_start(team->nccl, communicator_handle(c), team->rank, *on->what);
+    else
+        result = operations_start_all(team->nccl, communicator_handle(c), team->rank, on->what,
+                                      on->count);
     team->device->leave(team->accelerator, before);
-    if (!result)
-        return TUTTI_OK;
-    take_back_defaults(team, false);
-    return failure(team, "ncclCommInitRankConfig", result);
+    return result;
 }
 
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
 {
-    const tutti_status status = check_addresses(team, addresses, bytes);
+    tutti_status status = check_addresses(team, addresses, bytes);
 
     if (status)
         return status;
-    team->id = ((const struct address *)addresses[0])->id;
-    return make_communicator(team);
+    team->communicator = communicator_new(team->nccl);
+    if (!team->communicator)
+        return fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a communicator");
+    lend_defaults(team);
+    struct on_device making = {.team = team, .id = &((const struct address *)addresses[0])->id};
+    const ncclResult_t result = communicator_call(team->communicator, call_there, &making);
+    if (!result || result == ncclInProgress)
+        return TUTTI_OK;
+    communicator_drop(team->communicator);
+    team->communicator = NULL;
+    take_back_defaults(team, false);
+    return making.status ? making.status : failure(team, "ncclCommInitRankConfig", result);
 }
 
 /* ---- operations ---- */
@@ -317,10 +337,8 @@ static tutti_status look(const tutti_team *team, const char *what)
 
 static tutti_status team_form_test(tutti_team *team)
 {
-    tutti_status status = team->communicator ? TUTTI_OK : make_communicator(team);
+    const tutti_status status = look(team, "making a communicator");
 
-    if (!status)
-        status = team->communicator ? look(team, "making a communicator") : TUTTI_ERR_NOT_READY;
     if (status != TUTTI_ERR_NOT_READY)
         take_back_defaults(team, !status);
     return status;
@@ -373,25 +391,18 @@ static tutti_status finish(tutti_team *team)
 static tutti_status team_start_batch(tutti_team *team, const tutti_collective *const *what,
                                      uint32_t count, tutti_request *request)
 {
-    ncclComm_t comm = communicator_handle(team->communicator);
-    int32_t before;
-    tutti_status status = TUTTI_ERR_BUSY;
+    struct on_device on = {.team = team, .what = what, .count = count};
+    const tutti_status status = make_room(team, count);
 
-    if (communicator_may_begin(team->nccl, team->communicator))
-        status = make_room(team, count);
-    if (!status)
-        status = team->device->enter(team->accelerator, &before);
     if (status)
         return status;
     for (uint32_t i = 0; i < count; i++)
         note_average(team, what[i]);
     if ((*what)->flags & TUTTI_COLLECTIVE_CAPTURED)
         communicator_is_captured(team->communicator);
-    const ncclResult_t result =
-        count == 1 ? operations_start(team->nccl, comm, team->rank, *what)
-                   : operations_start_all(team->nccl, comm, team->rank, what, count);
-    team->device->leave(team->accelerator, before);
-    communicator_has_begun(team->communicator, result);
+    const ncclResult_t result = communicator_call(team->communicator, call_there, &on);
+    if (on.status)
+        return on.status;
     if (result && result != ncclInProgress)
         return failure(team, count == 1 ? "the operation" : "the operations of a batch", result);
     request->status = result ? TUTTI_ERR_NOT_READY : finish(team);

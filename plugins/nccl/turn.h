@@ -2,18 +2,24 @@
 /*
  * Before 2.27 NCCL keeps the state of a call in progress (the making of a communicator, a first call, which connects the
  * members) for each thread, and not for each communicator: another call of the same thread would overwrite it. So there a
- * thread has one call in progress at a time, and what it would begin meanwhile comes later, or by another thread.
+ * call that finds its thread taken is made by a thread of its own, which lives as long as the call is in progress. To let
+ * it wait instead would be wrong: members may come to calls of two communicators in different orders.
  */
 #pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "nccl_api.h"
+
+struct helper;
+
 /* A communicator's; all bytes 0: it has no call in progress. */
 struct turn {
     struct turn *next;
-    pthread_t thread;
-    bool is_taken; /* atomic */
+    pthread_t thread;      /* that has made the call */
+    struct helper *helper; /* NULL: it is none of ours */
+    bool is_taken;         /* atomic */
 };
 
 /* Whether a version of NCCL is such a one. */
@@ -22,9 +28,7 @@ static inline bool turns_are_needed(int code)
     return code < 22700;
 }
 
-/* Whether this thread has no call of another communicator in progress. `own`: NULL, it is to be made. */
-bool turn_is_free(const struct turn *own);
-/* This thread has begun a call, which is in progress. */
-void turn_take(struct turn *turn);
-/* It is not any more. */
+/* Makes the call, here or there, and returns its result. ncclSystemError, without a call: there is no thread for it. */
+ncclResult_t turn_call(struct turn *turn, ncclResult_t (*call)(void *user), void *user);
+/* The call is not in progress any more. */
 void turn_give(struct turn *turn);

@@ -198,6 +198,9 @@ Test(info, finds_the_library_of_nccl_in_the_documented_order, .timeout = 60)
          "named/libnccl.so.2"},
     };
 
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test("AddressSanitizer wants to be loaded before what is preloaded");
+#endif
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct ran r = ran(
             "folder=$(mktemp -d) && cd $folder && for f in linker process named; do mkdir $f && "

@@ -216,14 +216,13 @@ static bool averages_in_one_step(const struct conformance_call *call)
             call->dtype == TUTTI_F8E5M2);
 }
 
-/* The place of the table whose rows the call has. Operations made at run time are the host's. */
+/* The place of the table whose rows the call has. A program's own operations are the host's. */
 static const char *place_of(const struct conformance_call *call)
 {
-    const bool is_made = space_reduces(call->operation) &&
-                         (space_is_own(call->op_level) || space_is_premul(call->op_level));
+    const bool is_own = space_reduces(call->operation) && space_is_own(call->op_level);
 
-    return call->devices == DEVICES_ALIKE && (is_made || !sequence_is_on_devices(call)) ? "shm"
-                                                                                        : run.where;
+    return call->devices == DEVICES_ALIKE && (is_own || !sequence_is_on_devices(call)) ? "shm"
+                                                                                       : run.where;
 }
 
 /* NCCL moves long messages where both sides lie on GPUs; the table tells how all others go. */

@@ -141,14 +141,18 @@ static void start_differing(struct differing *d, int kind, bool differs)
 static int64_t find_difference(tutti_group *world, struct differing *d, int kind)
 {
     const tutti_options soon = {.struct_size = sizeof soon, .timeout_ms = 20000};
+    char words[1024];
     tutti_status status = tutti_work_wait(d->work, 0);
 
+    snprintf(words, sizeof words, "%s", tutti_last_error());
     require_ok(tutti_barrier(world, &soon, NULL));
-    if (!status)
+    if (!status) {
         status = tutti_group_destroy(d->group);
+        snprintf(words, sizeof words, "%s", tutti_last_error());
+    }
     const int64_t took_ms = (rank_now_ns() - d->start_ns) / 1000000;
     check_status(status, TUTTI_ERR_MISMATCH);
-    check_contains(tutti_last_error(), kinds[kind]);
+    check_contains(words, kinds[kind]);
     if (tutti_work_wait(d->work, 0))
         (void)tutti_group_destroy(d->group);
     tutti_work_free(d->work);

@@ -165,9 +165,106 @@ RANK_CASE(premul_sums_take_strides_batches_and_refuse_plans)
     check_eq(element(&v, stream, COUNT - 1), 3 * size);
     check_eq(element(&w, stream, COUNT - 1), rank ? 2 : 6 * size);
     require_ok(tutti_batch_begin(world));
-    check_ok(tutti_all_reduce(world, &v.tensor, op, &options, NULL));
+    check_ok(tutti_reduce(world, &w.tensor, op, 0, &options, NULL));
     check_status(tutti_plan_create(world, &plan), TUTTI_ERR_UNSUPPORTED);
     check_contains(tutti_last_error(), "multiplies by a factor");
+    tutti_reduce_op_free(op);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* Earlier calls of a batch begin at its end, and see what tensors held then. */
+RANK_CASE(a_premul_sum_changes_nothing_before_its_batch_ends)
+{
+    tutti_options options;
+    static struct vector x, y, z;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    const tutti_reduce_op op = times(3, 1);
+
+    make(&x, COUNT, 1);
+    make(&y, COUNT, -1);
+    make(&z, COUNT, 2);
+    require_ok(tutti_batch_begin(world));
+    check_ok(tutti_all_reduce_into(world, &x.tensor, &y.tensor, TUTTI_SUM, &options, NULL));
+    check_ok(tutti_all_reduce(world, &x.tensor, op, &options, NULL));
+    check_ok(tutti_batch_end(world, NULL));
+    check_eq(element(&y, stream, 0), size);
+    check_eq(element(&x, stream, 0), 3 * size);
+    fill(&x, 1);
+    require_ok(tutti_batch_begin(world));
+    check_ok(tutti_all_reduce_into(world, &x.tensor, &y.tensor, TUTTI_SUM, &options, NULL));
+    check_ok(tutti_all_reduce_into(world, &z.tensor, &y.tensor, op, &options, NULL));
+    check_ok(tutti_batch_end(world, NULL));
+    check_eq(element(&y, stream, COUNT - 1), 6 * size);
+    tutti_reduce_op_free(op);
+    check_ok(tutti_group_destroy(world));
+}
+
+/* A call that is refused has multiplied nothing. */
+RANK_CASE(a_premul_sum_of_a_group_that_has_ended_changes_nothing)
+{
+    tutti_options options;
+    static struct vector v;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+    const tutti_reduce_op op = times(3, 1);
+
+    call_once(world, &v, rank, TUTTI_SUM, &options);
+    check_ok(tutti_barrier(world, NULL, NULL));
+    check_ok(tutti_group_abort(world, "enough"));
+    fill(&v, 5);
+    check_status(tutti_all_reduce(world, &v.tensor, op, &options, NULL), TUTTI_ERR_ABORTED);
+    check_eq(element(&v, stream, 0), 5);
+    tutti_reduce_op_free(op);
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
+}
+
+static tutti_reduce_op counting(int64_t count)
+{
+    int32_t each[BLOCKS * BLOCKS];
+    int64_t shape;
+    tutti_reduce_op op = -1;
+
+    for (int i = 0; i < BLOCKS * BLOCKS; i++)
+        each[i] = i + 1;
+    const tutti_tensor factor = tutti_tensor_1d(each, TUTTI_I32, &shape, count);
+    require_ok(tutti_reduce_op_premul(&factor, &op));
+    return op;
+}
+
+/* Blocks in a row, of which one is empty; blocks that lie apart. */
+RANK_CASE(premul_sums_of_blocks_have_a_factor_for_each_element)
+{
+    tutti_options options;
+    static struct vector from, part, piece[BLOCKS];
+    const tutti_tensor *list[BLOCKS];
+    int64_t counts[BLOCKS], total = 0, first = 0, two = 2;
+    void *stream;
+    tutti_group *world = begin(rank, size, &stream, &options);
+
+    for (int r = 0; r < size; r++) {
+        counts[r] = r == 1 ? 0 : r + 1;
+        first = r == rank ? total : first;
+        total += counts[r];
+    }
+    make(&from, total, 1);
+    make(&part, BLOCKS, -1);
+    tutti_tensor mine = part.tensor;
+    mine.shape = &counts[rank];
+    tutti_reduce_op op = counting(total);
+    check_ok(tutti_reduce_scatter_v(world, &from.tensor, counts, NULL, &mine, op, &options, NULL));
+    for (int64_t i = 0; i < counts[rank]; i++)
+        check_eq(element(&part, stream, i), (int32_t)(size * (first + i + 1)));
+    tutti_reduce_op_free(op);
+    for (int r = size - 1; r >= 0; r--) {
+        make(&piece[r], two, 1);
+        list[r] = &piece[r].tensor;
+    }
+    mine.shape = &two;
+    op = counting(two * size);
+    check_ok(tutti_reduce_scatter_list(world, list, &mine, op, &options, NULL));
+    check_eq(element(&part, stream, 0), size * (2 * rank + 1));
+    check_eq(element(&part, stream, 1), size * (2 * rank + 2));
     tutti_reduce_op_free(op);
     check_ok(tutti_group_destroy(world));
 }
@@ -222,6 +319,10 @@ RANK_CASE(a_captured_premul_sum_multiplies_in_each_replay)
     check_contains(tutti_last_error(), "does not write all products");
     check_status(tutti_reduce_scatter(world, &v.tensor, &part.tensor, one, &options, NULL),
                  TUTTI_ERR_UNSUPPORTED);
+    require_ok(tutti_batch_begin(world));
+    check_status(tutti_all_reduce(world, &v.tensor, one, &options, NULL), TUTTI_ERR_UNSUPPORTED);
+    check_contains(tutti_last_error(), "a premul_sum in a batch");
+    check_status(tutti_batch_end(world, NULL), TUTTI_ERR_UNSUPPORTED);
     check_ok(tutti_all_reduce(world, &v.tensor, one, &options, NULL));
     tutti_reduce_op_free(one);
     tutti_reduce_op_free(each);
