@@ -18,7 +18,7 @@ using namespace tutti_gloo;
 namespace
 {
 
-constexpr std::chrono::milliseconds close_within{1000};
+constexpr std::chrono::milliseconds close_within{3000};
 
 } // namespace
 

@@ -387,8 +387,8 @@ Test(explain, reductions_on_gpus_over_nccl_are_told, .timeout = 60)
     };
 
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        struct ran r = ran("$TUTTI explain --json %s -b 1M -n 4 --device cuda "
-                           "--backend cpu:auto,cuda:nccl",
+        struct ran r = ran(WITH_NCCL "$TUTTI explain --json %s -b 1M -n 4 --device cuda "
+                                     "--backend cpu:auto,cuda:nccl",
                            cases[i].words);
         const char *first = strstr(r.out, "\"algorithm\"");
 
