@@ -108,9 +108,15 @@ static inline int64_t call_patience(const struct tutti_group *group,
 {
     return stand_ins->timeout_ms ? stand_ins->timeout_ms : group->timeout_ms;
 }
-/* Tries until calls have given back enough pinned memory for `what`: `taken` says NOT_READY until then. */
-tutti_status call_await_pinned(struct tutti_group *group, int64_t timeout_ms,
-                               tutti_status (*taken)(void *user), void *user, const char *what);
+/* Takes pinned memory of the device for `what`; NOT_READY: calls have to give some back first. */
+struct pinned_try {
+    tutti_status (*taken)(void *user);
+    void *user;
+    const char *what;
+};
+/* Tries until there is enough. */
+tutti_status call_await_pinned(struct tutti_group *group, struct device *device, int64_t timeout_ms,
+                               const struct pinned_try *try);
 /* Waits until the stand-ins are filled, where the caller's thread has to read them before the call begins. */
 tutti_status call_await_stand_ins(struct tutti_group *group, struct packed *list,
                                   int64_t timeout_ms);

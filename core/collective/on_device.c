@@ -127,20 +127,31 @@ static tutti_status is_made(void *user)
     return device_stand_in(m->device, m->tensor, m->list, m->ret_data);
 }
 
-/* What a batch of this thread holds is not given back before its end, for which there would be no memory. */
-tutti_status call_await_pinned(struct tutti_group *group, int64_t timeout_ms,
-                               tutti_status (*taken)(void *user), void *user, const char *what)
-{
-    const tutti_status status = taken(user);
+struct pinned_wait {
+    const struct pinned_try *try;
+    struct device *device;
+    bool in_batch;
+};
 
-    if (status != TUTTI_ERR_NOT_READY)
+/* What a batch of this thread holds is not given back before its end, for which there would be no memory. */
+static tutti_status is_taken(void *user)
+{
+    const struct pinned_wait *wait = user;
+    const tutti_status status = wait->try->taken(wait->try->user);
+
+    if (status != TUTTI_ERR_NOT_READY || !wait->in_batch || device_returns_pinned(wait->device))
         return status;
-    if (batch_of(group))
-        return error_set(TUTTI_ERR_NO_MEMORY,
-                         "%s: the calls of this batch, and others, use all the pinned memory that "
-                         "they may: make fewer in a batch, or set TUTTI_PINNED_MIB",
-                         what);
-    return await(group, timeout_ms, taken, user,
+    return error_set(TUTTI_ERR_NO_MEMORY,
+                     "%s: the calls of this batch, and others, use all the pinned memory that "
+                     "they may: make fewer in a batch, or set TUTTI_PINNED_MIB",
+                     wait->try->what);
+}
+
+tutti_status call_await_pinned(struct tutti_group *group, struct device *device, int64_t timeout_ms,
+                               const struct pinned_try *try)
+{
+    return await(group, timeout_ms, is_taken,
+                 &(struct pinned_wait){try, device, batch_of(group) != NULL},
                  "calls that are not over use all the pinned memory that they may; "
                  "TUTTI_PINNED_MIB raises that");
 }
@@ -316,11 +327,13 @@ tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *t
     if (!pinned && !size->contiguous)
         status = load_kernels(group, device, KERNELS_OF_STRIDES, stand_ins);
     if (!pinned)
-        return status
-                   ? status
-                   : call_await_pinned(
-                         group, call_patience(group, stand_ins), is_made,
-                         &(struct making){device, &on_device, &stand_ins->first, ret_data}, what);
+        return status ? status
+                      : call_await_pinned(
+                            group, device, call_patience(group, stand_ins),
+                            &(struct pinned_try){
+                                is_made,
+                                &(struct making){device, &on_device, &stand_ins->first, ret_data},
+                                what});
     status = device_await_stream(device, &on_device, &stand_ins->first);
     if (!status && !size->contiguous) /* it is packed here and now */
         status = call_await_stand_ins(group, stand_ins->first, group->timeout_ms);

@@ -128,8 +128,9 @@ static tutti_status multiply_on_device(struct tutti_group *group, struct collect
         m.products.src = part.from;
         m.products.count = part.count;
         m.products.factors = reduce_op_factors(c->op, part.first, &m.products.one_factor);
-        status = call_await_pinned(group, call_patience(group, &c->packed), is_multiplied, &m,
-                                   "the factors of premul_sum");
+        status =
+            call_await_pinned(group, m.device, call_patience(group, &c->packed),
+                              &(struct pinned_try){is_multiplied, &m, "the factors of premul_sum"});
     }
     return status;
 }

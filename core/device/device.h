@@ -128,6 +128,9 @@ tutti_status device_await_stream(struct device *device, const struct device_tens
 /* Copies the elements of a tensor to host memory, and waits for that. May block. */
 tutti_status device_read(struct device *device, const struct device_tensor *tensor, void *to);
 
+/* Whether pinned memory that calls have given back comes when streams have passed it, though nothing else ends. */
+bool device_returns_pinned(struct device *device);
+
 /* ---- products.c ---- */
 
 /* dst[i] = src[i] * factors[i], or * factors[0] if there is one for all. */

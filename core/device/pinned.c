@@ -229,6 +229,12 @@ tutti_status pinned_piece_events(struct device *device, struct pinned *pinned, u
     return status;
 }
 
+bool device_returns_pinned(struct device *device)
+{
+    LOCK_SCOPE(&device->lock);
+    return device->pending;
+}
+
 void pinned_give(struct device *device, struct pinned *pinned, bool used)
 {
     LOCK_SCOPE(&device->lock);

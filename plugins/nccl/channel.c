@@ -6,7 +6,7 @@
 #include "communicator.h"
 #include "failure.h"
 #include "settings.h"
-#include "turn.h"
+#include "worker.h"
 
 enum { SENDER, RECEIVER, MEMBERS };
 
@@ -29,7 +29,7 @@ bool channels_are_possible(void)
 
 bool channels_are_apart(int code)
 {
-    return !turns_are_needed(code);
+    return !workers_are_needed(code);
 }
 
 bool channel_carries(uint64_t bytes)
@@ -60,8 +60,8 @@ static ncclResult_t make(tutti_message_channel *channel, const ncclUniqueId *id)
     if (c)
         result = communicator_join(c, id, channel->sends ? SENDER : RECEIVER, MEMBERS);
     channel->communicator = c;
-    if (!result || result == ncclInProgress)
-        return ncclSuccess;
+    if (c && communicator_handle(c))
+        return ncclSuccess; /* channel_test() tells of an error */
     if (c)
         communicator_drop(c);
     return result;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "communicator.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "turn.h"
+#include "worker.h"
 
 /* What the others do not come to in so long is aborted. */
 enum {
@@ -29,11 +30,11 @@ struct communicator {
     const struct nccl_library *nccl;
     ncclComm_t handle;
     bool is_aborted, is_captured;
-    bool is_given_up;  /* its end was waited for, and did not come */
-    bool has_ended;    /* atomic */
-    int holders;       /* atomic */
-    struct left *left; /* under the lock */
-    struct turn turn;  /* where NCCL needs them */
+    bool is_given_up;      /* its end was waited for, and did not come */
+    bool has_ended;        /* atomic */
+    int holders;           /* atomic */
+    struct left *left;     /* under the lock */
+    struct worker *worker; /* NULL: NCCL needs none, or it ends the communicator */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,8 +53,16 @@ struct communicator *communicator_new(const struct nccl_library *nccl)
 {
     struct communicator *c = calloc(1, sizeof *c);
 
-    if (c)
-        *c = (struct communicator){.nccl = nccl, .holders = 1};
+    if (!c)
+        return NULL;
+    *c = (struct communicator){.nccl = nccl, .holders = 1};
+    if (workers_are_needed(nccl->code) && !(c->worker = worker_start())) {
+        const int error = errno;
+
+        free(c);
+        errno = error;
+        return NULL;
+    }
     return c;
 }
 
@@ -66,7 +75,7 @@ ncclResult_t communicator_join(struct communicator *c, const ncclUniqueId *id, i
 
 ncclResult_t communicator_call(struct communicator *c, ncclResult_t (*call)(void *user), void *user)
 {
-    return turns_are_needed(c->nccl->code) ? turn_call(&c->turn, call, user) : call(user);
+    return c->worker ? worker_call(c->worker, call, user) : call(user);
 }
 
 ncclComm_t communicator_handle(const struct communicator *communicator)
@@ -74,16 +83,12 @@ ncclComm_t communicator_handle(const struct communicator *communicator)
     return communicator->handle;
 }
 
-/* After an error NCCL may still use what it keeps of the call, until the communicator is aborted. */
-ncclResult_t communicator_result(struct communicator *c)
+ncclResult_t communicator_result(const struct communicator *c)
 {
     ncclResult_t of_communicator = ncclSuccess;
-    ncclResult_t result = c->nccl->ncclCommGetAsyncError(c->handle, &of_communicator);
+    const ncclResult_t result = c->nccl->ncclCommGetAsyncError(c->handle, &of_communicator);
 
-    result = result ? result : of_communicator;
-    if (!result)
-        turn_give(&c->turn);
-    return result;
+    return result ? result : of_communicator;
 }
 
 void communicator_is_captured(struct communicator *c)
@@ -93,21 +98,26 @@ void communicator_is_captured(struct communicator *c)
 
 static void let_go(struct communicator *c)
 {
-    if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL))
-        return;
-    turn_give(&c->turn);
-    free(c);
+    if (__atomic_sub_fetch(&c->holders, 1, __ATOMIC_ACQ_REL) == 0)
+        free(c);
+}
+
+static void *do_nothing(void *user)
+{
+    return user;
 }
 
 void communicator_drop(struct communicator *c)
 {
-    let_go(c);
+    if (c->worker)
+        worker_finish(c->worker, do_nothing, NULL);
+    free(c);
 }
 
 /* ---- the end ---- */
 
 /* Whether all that was begun is over, on the members of the host as on this one. */
-static bool finalize(struct communicator *c)
+static bool finalize(const struct communicator *c)
 {
     ncclResult_t result = c->nccl->ncclCommFinalize(c->handle);
 
@@ -128,7 +138,6 @@ static void count(bool is_captured, int change)
 /* Its memory is used by nothing any more. */
 static void tell_end(struct communicator *c)
 {
-    turn_give(&c->turn);
     pthread_mutex_lock(&lock);
     struct left *left = c->left;
     c->left = NULL;
@@ -158,8 +167,7 @@ static void *end_it(void *user)
     return NULL;
 }
 
-/* Without a thread it stays as it is until the process ends. */
-static bool start_end(struct communicator *c)
+static int start_thread(struct communicator *c)
 {
     sigset_t all, before;
     pthread_attr_t attributes;
@@ -167,13 +175,27 @@ static bool start_end(struct communicator *c)
 
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    __atomic_add_fetch(&c->holders, 1, __ATOMIC_RELAXED);
-    count(c->is_captured, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&thread, &attributes, end_it, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    return error;
+}
+
+/* Without a thread it stays as it is until the process ends. */
+static bool start_end(struct communicator *c)
+{
+    struct worker *worker = c->worker;
+
+    __atomic_add_fetch(&c->holders, 1, __ATOMIC_RELAXED);
+    count(c->is_captured, 1);
+    c->worker = NULL;
+    if (worker) {
+        worker_finish(worker, end_it, c);
+        return true;
+    }
+    const int error = start_thread(c);
     if (error) {
         count(c->is_captured, -1);
         __atomic_sub_fetch(&c->holders, 1, __ATOMIC_RELAXED); /* the caller is one */

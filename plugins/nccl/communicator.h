@@ -12,19 +12,20 @@
 
 struct communicator;
 
-/* One that is to be made by communicator_join(). NULL: there is no memory. */
+/* One that is to be made by communicator_join(). NULL, with errno: there is no memory, or no thread. */
 struct communicator *communicator_new(const struct nccl_library *nccl);
-/* Begins to make it on the thread's current device; the members call it with the same id. Neither ncclSuccess nor
- * ncclInProgress: it is to be dropped. */
+/* Begins to make it on the thread's current device; the members call it with the same id. */
 ncclResult_t communicator_join(struct communicator *communicator, const ncclUniqueId *id, int rank,
                                int size);
+/* Frees one that has no handle. */
 void communicator_drop(struct communicator *communicator);
-/* Makes a call of NCCL for it, or makes it, on this thread or on another (turn.h), which has the device of its choice. */
+/* Makes a call of NCCL for it on this thread, or on one of its own (worker.h). */
 ncclResult_t communicator_call(struct communicator *communicator, ncclResult_t (*call)(void *user),
                                void *user);
+/* NULL: NCCL has refused to make it. */
 ncclComm_t communicator_handle(const struct communicator *communicator);
 /* ncclInProgress: it is being made, or its last call is not on its stream yet. */
-ncclResult_t communicator_result(struct communicator *communicator);
+ncclResult_t communicator_result(const struct communicator *communicator);
 /* Graphs have calls of it: NCCL does not end it before they are destroyed, of which nobody tells. */
 void communicator_is_captured(struct communicator *communicator);
 /* Ends it: what is on streams does not wait any more. Returns whether that has begun, or is over within some

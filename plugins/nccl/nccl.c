@@ -21,6 +21,7 @@
 #include "operations.h"
 #include "settings.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -304,6 +305,12 @@ static ncclResult_t call_there(void *user)
     return result;
 }
 
+/* The driver's words may be another thread's. */
+static tutti_status no_device(const tutti_team *team, tutti_status status)
+{
+    return fail(&team->caller, status, 0, "the device of the group cannot be made current");
+}
+
 static tutti_status team_form(tutti_team *team, const void *const *addresses, const uint64_t *bytes)
 {
     tutti_status status = check_addresses(team, addresses, bytes);
@@ -312,16 +319,17 @@ static tutti_status team_form(tutti_team *team, const void *const *addresses, co
         return status;
     team->communicator = communicator_new(team->nccl);
     if (!team->communicator)
-        return fail(&team->caller, TUTTI_ERR_NO_MEMORY, 0, "no memory for a communicator");
+        return fail(&team->caller, TUTTI_ERR_SYSTEM, errno, "a communicator cannot be made");
     lend_defaults(team);
     struct on_device making = {.team = team, .id = &((const struct address *)addresses[0])->id};
     const ncclResult_t result = communicator_call(team->communicator, call_there, &making);
-    if (!result || result == ncclInProgress)
-        return TUTTI_OK;
+    if (communicator_handle(team->communicator))
+        return TUTTI_OK; /* form_test() tells of an error, and an abort ends it */
     communicator_drop(team->communicator);
     team->communicator = NULL;
     take_back_defaults(team, false);
-    return making.status ? making.status : failure(team, "ncclCommInitRankConfig", result);
+    return making.status ? no_device(team, making.status)
+                         : failure(team, "ncclCommInitRankConfig", result);
 }
 
 /* ---- operations ---- */
@@ -402,7 +410,7 @@ static tutti_status team_start_batch(tutti_team *team, const tutti_collective *c
         communicator_is_captured(team->communicator);
     const ncclResult_t result = communicator_call(team->communicator, call_there, &on);
     if (on.status)
-        return on.status;
+        return no_device(team, on.status);
     if (result && result != ncclInProgress)
         return failure(team, count == 1 ? "the operation" : "the operations of a batch", result);
     request->status = result ? TUTTI_ERR_NOT_READY : finish(team);

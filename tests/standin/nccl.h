@@ -176,8 +176,7 @@ struct ncclComm {
     int watches[MEMBERS_MAX]; /* pidfds; -1: none */
     _Atomic int result;       /* ncclResult_t, as ncclCommGetAsyncError() has it */
     atomic_bool aborted;
-    pthread_t thread;          /* that makes it, makes its first call or finalizes it */
-    _Atomic(pthread_t) caller; /* for which it does so */
+    pthread_t thread; /* that makes it, makes its first call or finalizes it */
     bool has_thread;
     bool was_used; /* its first call is made */
     bool finalized;

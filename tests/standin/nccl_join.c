@@ -229,33 +229,39 @@ static void end_thread(struct ncclComm *comm)
     comm->has_thread = false;
 }
 
-/* Before 2.27 NCCL keeps what it knows of a call in progress for each thread. */
-static _Thread_local struct ncclComm *in_progress_here;
+/* Before 2.27 NCCL keeps the state of calls for each thread. */
+static _Thread_local struct ncclComm *of_thread;
 
 static void check_apart(const char *call, const struct ncclComm *comm)
 {
-    const struct ncclComm *other = in_progress_here;
-    const bool is_own = other && pthread_equal(other->caller, pthread_self());
+    const struct ncclComm *other = of_thread;
 
-    if (nccl_settings()->version < 22700 && is_own && other != comm &&
-        !atomic_load(&other->aborted) && atomic_load(&other->result) == ncclInProgress)
+    if (nccl_settings()->version < 22700 && other && other != comm && atomic_load(&other->alive))
         nccl_die(call,
-                 "this thread has a call of communicator %p in progress, and one of %p would "
-                 "overwrite its state",
+                 "this thread has made a call of communicator %p, and one of %p would overwrite "
+                 "its state",
                  (const void *)other, (const void *)comm);
+}
+
+/* An abort looks at the state of its own thread. */
+static void check_thread(const char *call, const struct ncclComm *comm)
+{
+    if (nccl_settings()->version < 22700 && of_thread != comm)
+        nccl_die(call, "another thread has made the calls of communicator %p", (const void *)comm);
 }
 
 ncclResult_t nccl_run(struct ncclComm *comm, ncclResult_t (*run)(struct ncclComm *comm))
 {
     struct job *job;
 
+    check_apart(__func__, comm);
+    of_thread = comm;
     if (comm->blocking) {
         const ncclResult_t result = run(comm);
 
         atomic_store(&comm->result, (int)result);
         return result;
     }
-    check_apart(__func__, comm);
     end_thread(comm);
     job = malloc(sizeof *job);
     *job = (struct job){comm, run};
@@ -263,8 +269,6 @@ ncclResult_t nccl_run(struct ncclComm *comm, ncclResult_t (*run)(struct ncclComm
     if (pthread_create(&comm->thread, NULL, run_job, job))
         nccl_die(__func__, "pthread_create failed");
     comm->has_thread = true;
-    comm->caller = pthread_self();
-    in_progress_here = comm;
     return ncclInProgress;
 }
 
@@ -387,6 +391,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
     ncclResult_t result = nccl_ready(__func__, comm);
 
     if (!result)
+        check_thread(__func__, comm);
+    if (!result)
         result = check_mode(__func__);
     if (!result)
         nccl_check_registered(__func__, comm);
@@ -432,6 +438,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
         return ncclSuccess;
     if (!comm->alive)
         nccl_die(__func__, "communicator %p was destroyed or aborted", (void *)comm);
+    check_thread(__func__, comm);
     nccl_check_registering(__func__, comm);
     while (abort_ms < 0)
         pause();
