@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -167,40 +166,18 @@ static void *end_it(void *user)
     return NULL;
 }
 
-static int start_thread(struct communicator *c)
-{
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, &attributes, end_it, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 /* Without a thread it stays as it is until the process ends. */
 static bool start_end(struct communicator *c)
 {
-    struct worker *worker = c->worker;
+    struct worker *worker = c->worker ? c->worker : worker_start();
 
+    if (!worker)
+        return false;
     __atomic_add_fetch(&c->holders, 1, __ATOMIC_RELAXED);
     count(c->is_captured, 1);
     c->worker = NULL;
-    if (worker) {
-        worker_finish(worker, end_it, c);
-        return true;
-    }
-    const int error = start_thread(c);
-    if (error) {
-        count(c->is_captured, -1);
-        __atomic_sub_fetch(&c->holders, 1, __ATOMIC_RELAXED); /* the caller is one */
-    }
-    return !error;
+    worker_finish(worker, end_it, c);
+    return true;
 }
 
 static bool has_ended(const struct communicator *c)

@@ -4,7 +4,8 @@
  *
  * Before 2.27 NCCL keeps the state of a non-blocking call (the making of a communicator, the calls of a group) in variables of
  * the thread that makes it, and uses them until the call is over, for a failed one until its communicator is aborted.
- * So calls of two communicators must not come from one thread, and the thread must outlive the communicator.
+ * So calls of two communicators must not come from one thread, and the thread must outlive the communicator. Since 2.27 a
+ * worker makes the last call of a communicator alone, its end, which may take long.
  */
 #pragma once
 

@@ -93,11 +93,10 @@ static bool served_by_nccl(tutti_dtype dtype, tutti_reduce_op op)
 }
 
 /* MPI and UCC: bitwise operations and order on integers alone, and no average. Gloo: all that the core's kernels
- * do in one step. For all of them PREMUL_SUM is a sum. */
+ * do in one step. */
 bool served_by_engine(const char *where, tutti_dtype dtype, tutti_reduce_op op)
 {
     where = served_place(where);
-    op = op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op;
     if (!strcmp(where, "gloo"))
         return op >= 0 && op != TUTTI_AVG;
     if (!strcmp(where, "nccl"))

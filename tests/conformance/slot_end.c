@@ -267,9 +267,7 @@ static void check_record(struct slot *slot, const struct part *part, const tutti
     const char *how = "";
     if (call->ordered || call->op_level == OP_NOT_COMMUTING || averages_in_one_step(call))
         how = "_fixed";
-    else if (space_reduces(call->operation) &&
-             !served_by_engine(where, call->dtype,
-                               space_is_premul(call->op_level) ? TUTTI_PREMUL_SUM : call->op))
+    else if (space_reduces(call->operation) && !served_by_engine(where, call->dtype, call->op))
         how = "_core";
     if (part->is_collective)
         snprintf(operation, sizeof operation, "%s%s%s", name, uneven ? "_v" : "", how);

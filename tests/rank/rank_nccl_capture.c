@@ -223,7 +223,7 @@ RANK_CASE(what_cannot_be_captured_is_refused_and_the_capture_goes_on)
 {
     tutti_options options;
     static struct vector v, w;
-    int64_t shape[1] = {COUNT / 2}, strides[1] = {2};
+    int64_t shape;
     tutti_work *work;
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
@@ -231,9 +231,7 @@ RANK_CASE(what_cannot_be_captured_is_refused_and_the_capture_goes_on)
 
     make(&v, COUNT, rank);
     make(&w, (int64_t)COUNT * size, rank);
-    tutti_tensor strided = v.tensor;
-    strided.shape = shape;
-    strided.strides = strides;
+    const tutti_tensor strided = every_second(&v, &shape);
     gpu_capture(stream);
     refused(tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL), "nccl");
     refused(tutti_isend(world, &v.tensor, next, 0, &options, &work), "captured");

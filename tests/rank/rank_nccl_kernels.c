@@ -344,17 +344,14 @@ RANK_CASE(batches_and_plans_have_calls_by_kernels)
 
 RANK_CASE(tensors_with_strides_go_by_kernels)
 {
-    static const int64_t strides[] = {2};
     tutti_options options;
     static struct vector v;
-    int64_t shape = COUNT / 2;
+    int64_t shape;
     void *stream;
     tutti_group *world = begin(rank, size, &stream, &options);
 
     make(&v, COUNT, 1 << rank);
-    tutti_tensor strided = v.tensor;
-    strided.shape = &shape;
-    strided.strides = (int64_t *)strides;
+    const tutti_tensor strided = every_second(&v, &shape);
     check_ok(tutti_all_reduce(world, &strided, TUTTI_BOR, &options, NULL));
     check_str_eq(rank_served_by(world), "nccl all_reduce_kernels");
     check_eq(element(&v, stream, 0), (1 << size) - 1);
