@@ -28,9 +28,9 @@
 #include "store/store.h"
 
 enum {
-    GONE_MS = 300,      /* for a server that lives to answer */
-    DRAIN_MS = 2000,    /* for others to read how a group ended that never was */
-    DRAIN_LAST_MS = 500 /* the same after the deadline, which theirs is not far from */
+    GONE_MS = 300,       /* for a server that lives to answer */
+    DRAIN_MS = 2000,     /* for others to read how a group ended that never was */
+    DRAIN_LAST_MS = 1000 /* the same after the deadline, which theirs is not far from */
 };
 
 _Static_assert((int)BOOTSTRAP_ADDRESS_MAX == (int)STORE_ADDRESS_ROOM, "one room for addresses");
