@@ -29,7 +29,7 @@ enum {
     TIMEOUT_MS = 60000,
     VARIABLES_MAX = 1024,
     VARIABLE_BYTES = 512,
-    OWN_VARIABLES = 13,
+    OWN_VARIABLES = 20,
     ARGUMENTS_MAX = 16
 };
 
@@ -125,15 +125,42 @@ const char *ranks_lsan_options(const char *mpi)
     return words;
 }
 
+/* The folder of the build that the ranks are of. */
+static void find_build(char *ret_path, size_t size)
+{
+    const char *programs = getenv("TUTTI_TEST_PROGRAMS");
+
+    if (programs)
+        snprintf(ret_path, size, "%s/..", programs);
+    else
+        snprintf(ret_path, size, "%s", TUTTI_BINARY_DIR);
+}
+
 const char *ranks_ucc(void)
 {
     static char path[VARIABLE_BYTES];
-    const char *other = getenv("TUTTI_TEST_UCC"), *programs = getenv("TUTTI_TEST_PROGRAMS");
+    const char *other = getenv("TUTTI_TEST_UCC");
+    char build[VARIABLE_BYTES / 2];
 
-    if (other || !programs)
-        return other ? other : TUTTI_BINARY_DIR "/lib/standin/libucc.so.1";
-    snprintf(path, sizeof path, "%s/../lib/standin/libucc.so.1", programs);
-    return path;
+    find_build(build, sizeof build);
+    snprintf(path, sizeof path, "%s/lib/standin/libucc.so.1", build);
+    return other ? other : path;
+}
+
+/* A file of this test's build is that of the ranks' build: a sanitizer sees no lock in a library without it. */
+static void add_given(struct environment *environment, const char *variable)
+{
+    static const char own[] = TUTTI_BINARY_DIR "/";
+    const char *value = variable + strcspn(variable, "=") + 1;
+    char build[VARIABLE_BYTES / 2];
+
+    if (!getenv("TUTTI_TEST_PROGRAMS") || strncmp(value, own, strlen(own)) != 0) {
+        add(environment, variable);
+        return;
+    }
+    find_build(build, sizeof build);
+    add_own(environment, "%.*s%s/%s", (int)(value - variable), variable, build,
+            value + strlen(own));
 }
 
 /* What says to the process which rank it is, and where ranks meet. */
@@ -183,7 +210,7 @@ static void make_environment(const struct ranks *ranks, const struct ranks_optio
             add(environment, *at);
     add(environment, ranks->mark);
     for (const char *const *variable = options->env; variable && *variable; variable++)
-        add(environment, *variable);
+        add_given(environment, *variable);
 }
 
 /* ---- one process ----------------------------------------------------------------------------- */

@@ -122,6 +122,16 @@ static inline tutti_group *rank_init(const tutti_init_options *options)
     return world;
 }
 
+/* A barrier by another group: none is still in it when one of them then aborts this group. */
+static inline void rank_meet_beside(tutti_group *group)
+{
+    tutti_group *beside = 0;
+
+    require_ok(tutti_group_new(group, 0, 0, 0, &beside));
+    require_ok(tutti_barrier(beside, 0, 0));
+    check_ok(tutti_group_destroy(beside));
+}
+
 /* What carried the group's last call, and how: "shm all_reduce_inline". */
 static inline const char *rank_served_by(tutti_group *group)
 {

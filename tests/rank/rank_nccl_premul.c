@@ -207,7 +207,7 @@ RANK_CASE(a_premul_sum_of_a_group_that_has_ended_changes_nothing)
     const tutti_reduce_op op = times(3, 1);
 
     call_once(world, &v, rank, TUTTI_SUM, &options);
-    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_meet_beside(world);
     check_ok(tutti_group_abort(world, "enough"));
     fill(&v, 5);
     check_status(tutti_all_reduce(world, &v.tensor, op, &options, NULL), TUTTI_ERR_ABORTED);
