@@ -24,7 +24,7 @@ struct shm_address {
     uint32_t reserved;
 };
 
-static const struct shm_address own_address = {.magic = "tuttishm", .layout = 2};
+static const struct shm_address own_address = {.magic = "tuttishm", .layout = 3};
 
 tutti_status shm_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...)

@@ -3,7 +3,7 @@
  * What the files of the shm transport share.
  *
  * Each member makes one sealed memfd and every local peer maps it: first the memory that the core asked
- * for, then one inbound ring per local peer. A ring has one producer and one consumer and needs no
+ * for, then one inbound ring and some slots per local peer. A ring has one producer and one consumer and needs no
  * read-modify-write: chunks of whole cache lines follow each other, each behind a word that is 0 until
  * the chunk is whole, so that a short message costs one line, which the consumer watches. Positions run
  * freely and are reduced modulo the ring's size, a power of two.
@@ -35,6 +35,8 @@ enum {
     SHM_PIECE_MAX = 64 << 10,
     SHM_POPULATE_MAX = 64 << 10, /* the kernel maps as much around a page that is read */
     SHM_ALIGN_FROM = 1024, /* payloads from here on begin at a line, behind that of the word */
+    SHM_SLOT_BYTES = 16 << 10,
+    SHM_SLOTS_EACH = 16, /* of a pair, that each of the two has at first, at most */
 };
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -126,6 +128,8 @@ static inline uint64_t shm_chunk_bytes(uint64_t payload)
 }
 
 uint64_t shm_ring_bytes(uint32_t local_size);
+/* Gives memory to pages before they are touched. Where the kernel cannot do it, or has none, they are left to faults. */
+void shm_give_memory(uint8_t *from, uint64_t bytes);
 
 enum shm_room { SHM_FULL, SHM_ROOM, SHM_CORRUPT };
 
@@ -135,6 +139,9 @@ enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload);
 /* Writes a chunk, whose payload has two parts; needs room. The consumer sees it after the next publish. */
 void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, uint64_t head_bytes,
                     const void *body, uint64_t body_bytes);
+/* The same with one part, whose copy the caller has begun, and ends. */
+void shm_outlet_put_piece(struct shm_outlet *outlet, uint64_t word, const void *data,
+                          uint64_t bytes, tutti_copy_turn turn);
 /* False when there was nothing to show. */
 bool shm_outlet_publish(struct shm_outlet *outlet);
 /* The word of the next chunk; 0: there is none yet. */
@@ -150,6 +157,27 @@ static inline tutti_shown shm_inlet_place(const struct shm_inlet *inlet, uint64_
 }
 /* Copies the payload of the chunk at the head, of which `bytes` is at most a piece. */
 void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes);
+
+/* ---- slots (shm_slots.c) ------------------------------------------------------------------- */
+
+struct shm_slots {     /* of one peer, as this member sees them */
+    uint8_t *bytes[2]; /* those that were the lower member's at first, and the higher one's */
+    uint32_t each;     /* how many */
+    uint32_t count;    /* this member's own, in stack */
+    uint64_t own, has_memory; /* a bit for each slot */
+    uint8_t stack[2 * SHM_SLOTS_EACH];
+};
+_Static_assert(2 * SHM_SLOTS_EACH <= 64, "a bit for each");
+
+/* How many slots each of a pair brings. */
+uint32_t shm_slots_each(uint64_t ring_bytes);
+void shm_slots_begin(struct shm_slots *slots, uint8_t *of_lower, uint8_t *of_higher, uint32_t each,
+                     bool lower);
+/* The peer has named the slot: it is this member's now. False: there is no such slot, or it was before. */
+bool shm_slots_give(struct shm_slots *slots, uint64_t slot);
+uint8_t *shm_slots_at(const struct shm_slots *slots, uint32_t slot);
+/* One of this member's own, of which there must be one: where to write, and what to name to the peer. */
+uint8_t *shm_slots_take(struct shm_slots *slots, uint32_t *ret_slot);
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
@@ -182,6 +210,7 @@ struct tutti_peer {
     uint64_t shown_bytes; /* of the message that it looks at */
     struct shm_outlet out;
     struct shm_inlet in;
+    struct shm_slots slots;
     tutti_request_queue sends, receives;
 };
 

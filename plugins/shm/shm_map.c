@@ -8,8 +8,9 @@
  * only if its size and seals are what this member would have made.
  *
  * A segment: the core's bytes, rounded up to a page | one struct shm_control per local peer | one ring
- * per local peer. Ring p of a segment carries what local peer p sends to the segment's owner. Pages that nobody
- * touches cost nothing, so the layout is the same whether a ring is used or not.
+ * per local peer | slots per local peer. Ring p of a segment carries what local peer p sends to the segment's owner;
+ * slots p are the owner's of that pair, at first. Pages that nobody touches cost nothing, so the layout is the same
+ * whether they are used or not.
  */
 #include "shm.h"
 
@@ -32,6 +33,16 @@ static uint64_t controls_at(const tutti_map *map)
 static uint64_t rings_at(const tutti_map *map)
 {
     return controls_at(map) + shm_round(map->count * sizeof(struct shm_control), SHM_PAGE);
+}
+
+static uint64_t slots_at(const tutti_map *map)
+{
+    return rings_at(map) + map->count * map->ring_bytes;
+}
+
+static uint64_t slots_bytes(const tutti_map *map)
+{
+    return (uint64_t)shm_slots_each(map->ring_bytes) * SHM_SLOT_BYTES;
 }
 
 /* Two buffers whose addresses differ by a multiple of 256 MiB make a loop over both many times
@@ -148,7 +159,7 @@ tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *local,
     map->self_index = self_index;
     map->core_bytes = bytes;
     map->ring_bytes = shm_ring_bytes(count - 1);
-    map->segment_bytes = rings_at(map) + (count > 1 ? count * map->ring_bytes : 0);
+    map->segment_bytes = count > 1 ? slots_at(map) + count * slots_bytes(map) : rings_at(map);
 
     tutti_status status = make_segment(map);
     if (status == TUTTI_OK) {
@@ -228,6 +239,22 @@ static uint8_t *ring_of(const tutti_map *map, uint32_t owner, uint32_t producer)
     return map->bases[owner] + rings_at(map) + producer * map->ring_bytes;
 }
 
+static uint8_t *slots_of(const tutti_map *map, uint32_t owner, uint32_t peer)
+{
+    return map->bases[owner] + slots_at(map) + peer * slots_bytes(map);
+}
+
+/* Those of this member and that one. */
+static void begin_slots(const tutti_map *map, uint32_t peer, struct shm_slots *ret_slots)
+{
+    const uint32_t self = map->self_index;
+    const bool lower = self < peer;
+    uint8_t *own = slots_of(map, self, peer), *other = slots_of(map, peer, self);
+
+    shm_slots_begin(ret_slots, lower ? own : other, lower ? other : own,
+                    shm_slots_each(map->ring_bytes), lower);
+}
+
 /* Whether the members outnumber the CPUs. One that is bound to a CPU does not know those of the others, which are
  * taken to have their own. */
 static bool is_crowded(const tutti_map *map)
@@ -240,7 +267,7 @@ static bool is_crowded(const tutti_map *map)
     return count > 0 && map->count > (uint64_t)count;
 }
 
-/* Gives each local peer that has no rings yet the ones of this map. Local peers map in the same order, so both
+/* Gives each local peer that has no rings yet the ones of this map, and slots. Local peers map in the same order, so both
  * sides choose the same. */
 static void bind_peers(tutti_map *map)
 {
@@ -263,6 +290,7 @@ static void bind_peers(tutti_map *map)
         peer->in = (struct shm_inlet){.control = control_of(map, map->self_index, i),
                                       .bytes = ring_of(map, map->self_index, i),
                                       .size = map->ring_bytes};
+        begin_slots(map, i, &peer->slots);
     }
 }
 

@@ -102,8 +102,16 @@ void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, 
     put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
 }
 
-/* Where the kernel cannot do it, or has no memory, the pages are left to faults. */
-static void give_memory(uint8_t *from, uint64_t bytes)
+void shm_outlet_put_piece(struct shm_outlet *outlet, uint64_t word, const void *data,
+                          uint64_t bytes, tutti_copy_turn turn)
+{
+    const uint64_t at = outlet->tail;
+
+    write_at(outlet, turn.streams, at + shm_lead_bytes(bytes), data, bytes);
+    put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
+}
+
+void shm_give_memory(uint8_t *from, uint64_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
     (void)madvise(from, bytes, MADV_POPULATE_WRITE);
@@ -123,7 +131,7 @@ static __attribute__((noinline, cold)) void populate(struct shm_outlet *outlet)
 
     if (to > outlet->size)
         to = outlet->size;
-    give_memory(outlet->bytes + from, to - from);
+    shm_give_memory(outlet->bytes + from, to - from);
     outlet->clear = to;
 }
 

@@ -3,9 +3,10 @@
  * Messages through a pair of rings.
  *
  * A short message is one chunk. A longer one is a chunk that says its length and
- * then one chunk for each piece: the producer writes while there is room, the consumer copies to
- * the user's buffer meanwhile and gives the room back a quarter of the ring at a time, so that
- * short messages cost no store to the producer's line.
+ * then one chunk for each piece, which holds it or names the slot where it lies: the producer writes while
+ * there is room, the consumer copies to the user's buffer meanwhile and gives the room back a quarter of the
+ * ring at a time, so that short messages cost no store to the producer's line. Streaming stores go through the
+ * ring, as slots are for lines that are in a cache.
  *
  * Why nobody is left waiting for room: a producer stops only when a quarter of the ring and a few
  * lines are not free, so well over a quarter is unread, and reading it gives some back.
@@ -16,8 +17,10 @@
 
 /* The two low bits of a chunk's word; the others are a number of bytes. */
 enum {
-    WHOLE = 1, /* a message, or a piece of the one under way */
-    LENGTH = 3 /* of a message that comes in pieces */
+    WHOLE = 1,   /* a message, or a piece of the one under way */
+    IN_SLOT = 2, /* such a piece; from bit SLOT_SHIFT on the number of bytes is the slot's number */
+    LENGTH = 3,  /* of a message that comes in pieces */
+    SLOT_SHIFT = 32
 };
 
 static const uint64_t message_max = UINT64_C(1) << 56;
@@ -92,6 +95,28 @@ bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes
     return true;
 }
 
+/* Writes the next piece of a message of `total` bytes, at most `most` of them, and shows it; needs room for that.
+ * Returns how many. */
+static uint64_t put_piece(tutti_peer *peer, const uint8_t *data, uint64_t most, uint64_t total)
+{
+    const tutti_copy_turn turn = tutti_copy_begin(&peer->out.copy, most);
+    uint64_t bytes = most;
+    uint32_t slot;
+
+    if (peer->slots.count && total <= 2 * peer->slots.each * SHM_SLOT_BYTES && !turn.streams) {
+        bytes = most < SHM_SLOT_BYTES ? most : SHM_SLOT_BYTES;
+        tutti_copy_plain(shm_slots_take(&peer->slots, &slot), data, bytes);
+        put(peer, make_word((uint64_t)slot << SLOT_SHIFT | bytes, IN_SLOT), NULL, 0);
+    } else {
+        shm_outlet_put_piece(&peer->out, make_word(bytes, WHOLE), data, bytes, turn);
+        peer->endpoint->mapped_bytes += sizeof(uint64_t);
+    }
+    tutti_copy_end(&peer->out.copy, turn, bytes);
+    peer->endpoint->mapped_bytes += bytes;
+    shm_stream_publish(peer);
+    return bytes;
+}
+
 /* Writes what there is room for; true when that is all of it. */
 static bool send_message(tutti_peer *peer, struct shm_request *r)
 {
@@ -112,9 +137,7 @@ static bool send_message(tutti_peer *peer, struct shm_request *r)
 
         if (!has_room(peer, piece))
             return false;
-        put(peer, make_word(piece, WHOLE), r->data + r->moved, piece);
-        shm_stream_publish(peer);
-        r->moved += piece;
+        r->moved += put_piece(peer, r->data + r->moved, piece, r->total);
     }
     return true;
 }
@@ -159,18 +182,24 @@ static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t by
     tutti_queue_finish(&peer->endpoint->done, request, TUTTI_OK, bytes);
 }
 
-/* The next piece of a message that somebody receives, or nobody any more. */
-static void receive_piece(tutti_peer *peer, tutti_request *request, uint64_t bytes)
+/* The next piece of a message that somebody receives, or nobody any more. `slot` NULL: it lies in the ring. */
+static void receive_piece(tutti_peer *peer, tutti_request *request, uint64_t bytes,
+                          const uint8_t *slot)
 {
-    struct shm_request *r = request ? shm_of(request) : NULL;
+    const uint64_t in_ring = slot ? 0 : bytes;
 
     if (peer->skip) {
-        take(peer, bytes);
+        take(peer, in_ring);
         peer->skip -= bytes;
         return;
     }
-    shm_inlet_read(&peer->in, r->data + r->moved, bytes);
-    take(peer, bytes);
+    struct shm_request *r = shm_of(request);
+
+    if (slot)
+        tutti_copy_plain(r->data + r->moved, slot, bytes);
+    else
+        shm_inlet_read(&peer->in, r->data + r->moved, bytes);
+    take(peer, in_ring);
     r->moved += bytes;
     if (r->moved == r->total)
         finish_receive(peer, request, r->total);
@@ -200,6 +229,18 @@ static void receive_first(tutti_peer *peer, tutti_request *request, uint64_t byt
     }
 }
 
+/* A chunk that names a slot, of a message with so many bytes left. False: it cannot be. */
+static bool receive_from_slot(tutti_peer *peer, tutti_request *request, uint64_t word,
+                              uint64_t left)
+{
+    const uint64_t slot = word >> 2 >> SLOT_SHIFT, bytes = word >> 2 & UINT32_MAX;
+
+    if (!bytes || bytes > SHM_SLOT_BYTES || bytes > left || !shm_slots_give(&peer->slots, slot))
+        return false;
+    receive_piece(peer, request, bytes, shm_slots_at(&peer->slots, (uint32_t)slot));
+    return true;
+}
+
 /* Whether a message may begin with that chunk. */
 static bool is_first(uint64_t word, uint64_t whole_max)
 {
@@ -223,7 +264,10 @@ void shm_stream_receive(tutti_peer *peer)
         if (!word)
             return;
         if (left && whole && bytes <= piece_max && bytes && bytes <= left) {
-            receive_piece(peer, request, bytes);
+            receive_piece(peer, request, bytes, NULL);
+        } else if (left && (word & 3) == IN_SLOT) {
+            if (!receive_from_slot(peer, request, word, left))
+                break_stream(peer, "a chunk");
         } else if (!left && is_first(word, whole_max)) {
             receive_first(peer, request, bytes, whole);
         } else {

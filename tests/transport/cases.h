@@ -33,6 +33,7 @@ void case_short_wakes(const tutti_transport_ops *ops);
 /* cases_shm.c */
 void case_map(const tutti_transport_ops *ops);
 void case_map_outlives(const tutti_transport_ops *ops);
+void case_slots(const tutti_transport_ops *ops);
 void case_bad_descriptors(const tutti_transport_ops *ops);
 void case_hostile_ring(const tutti_transport_ops *ops);
 

@@ -57,17 +57,6 @@ void case_map_outlives(const tutti_transport_ops *ops)
     run_threads(ops, 2, map_outlives_body);
 }
 
-/* ---- descriptors that a local peer should not have passed ---------------------------------------- */
-
-static int sealed_memory(off_t bytes, int seals)
-{
-    int fd = memfd_create("tutti-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    check(fd >= 0 && ftruncate(fd, bytes) == 0);
-    check(fcntl(fd, F_ADD_SEALS, seals) == 0);
-    return fd;
-}
-
 /* The size of a member's whole segment, from the mapping that it lies in. */
 static off_t segment_bytes(const void *base)
 {
@@ -84,6 +73,75 @@ static off_t segment_bytes(const void *base)
         }
     check(false, "not mapped");
     return 0;
+}
+
+/* ---- long messages, and the slots that travel with them ---------------------------------------- */
+
+static void pass(struct member *member, int from, uint64_t bytes, uint64_t number)
+{
+    uint8_t *data = malloc(bytes);
+    struct operation operation;
+
+    check(data);
+    if (member->rank == from) {
+        fill_pattern(data, bytes, from, number);
+        send_to(member, 1 - from, data, bytes, 0, &operation);
+    } else {
+        receive_from(member, from, data, bytes, &operation);
+    }
+    check(wait_for(member, &operation) == TUTTI_OK);
+    if (member->rank != from)
+        check_pattern(data, bytes, from, number);
+    free(data);
+}
+
+/* Whether the pages before the end of a segment have memory: the slots of its last local peer. */
+static bool end_has_memory(struct member *member, int owner, uint64_t bytes)
+{
+    uint8_t *end = member->base[owner] + segment_bytes(member->base[owner]);
+    unsigned char pages[1024] = {0};
+
+    check(bytes / 4096 <= sizeof pages && !mincore(end - bytes, bytes, pages));
+    return memchr(pages, 1, bytes / 4096) || memchr(pages, 0xff, bytes / 4096);
+}
+
+static void slots_body(struct member *member)
+{
+    enum { SLOTS = 256 << 10 }; /* the bytes that each of two brings */
+    static const uint64_t lengths[] = {16385, 65536, SLOTS, 3 * SLOTS + 77, 4 << 20, 20000};
+    uint64_t number = 0;
+
+    /* Rank 1 is the last peer of rank 0, and the first message goes through the slots that rank 0 brings. */
+    check(!end_has_memory(member, 0, SLOTS));
+    all_meet(member);
+    pass(member, 0, SLOTS, 0);
+    all_meet(member);
+    check(end_has_memory(member, 0, SLOTS));
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (int j = 0; j < 3; j++)
+            pass(member, 0, lengths[i], number++); /* all slots are with rank 1 before long */
+        pass(member, 1, lengths[i] / 2, number++);
+        for (int j = 0; j < 20; j++)
+            pass(member, j % 2, lengths[i], number++);
+    }
+    all_meet(member);
+}
+
+void case_slots(const tutti_transport_ops *ops)
+{
+    run_threads(ops, 2, slots_body);
+    run_forked(ops, 2, -1, slots_body);
+}
+
+/* ---- descriptors that a local peer should not have passed ---------------------------------------- */
+
+static int sealed_memory(off_t bytes, int seals)
+{
+    int fd = memfd_create("tutti-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    check(fd >= 0 && ftruncate(fd, bytes) == 0);
+    check(fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
 }
 
 static void bad_descriptors_body(struct member *member)
@@ -153,25 +211,29 @@ static void hostile_body(struct member *member)
     off_t bytes = segment_bytes(member->base[member->rank]);
     uint64_t state = member->world->word[0], core = 12288;
     struct operation receive, send;
-    uint8_t *in = malloc(5000), *out = calloc(1, 300000);
+    enum { MOST = 80000 };
+    uint8_t *in = malloc(MOST), *out = calloc(1, 300000);
 
     if (member->rank == 1) {
         for (int i = 0; i < 2000; i++) {
             uint64_t at = core + random_next(&state) % (i % 4 ? 8192 : (uint64_t)bytes - core);
-            uint64_t kinds[] = {UINT64_MAX, 8 * (random_next(&state) % 40000) + i % 4, 33,
-                                (uint64_t)random_next(&state) << 20};
+            uint64_t kinds[] = {
+                UINT64_MAX, 8 * (random_next(&state) % 40000) + i % 4, 33,
+                (uint64_t)random_next(&state) << 20,
+                ((uint64_t)(random_next(&state) % 40) << 32 | random_next(&state) % 20000) << 2 |
+                    2};
             volatile uint64_t *word =
                 (volatile uint64_t *)(void *)(member->base[i % 2] + (at & ~UINT64_C(7)));
 
             if (at < (uint64_t)bytes - 8)
-                *word = kinds[random_next(&state) % 4];
+                *word = kinds[random_next(&state) % 5];
         }
     } else {
         for (int i = 0; i < 200; i++) {
             memset(&receive, 0, sizeof receive);
             memset(&send, 0, sizeof send);
-            tutti_status r = member->ops->irecv(member->endpoint, member->peer[1], 0, in, 5000,
-                                                &receive.request);
+            tutti_status r = member->ops->irecv(member->endpoint, member->peer[1], 0, in,
+                                                i % 2 ? MOST : 5000, &receive.request);
             tutti_status s = member->ops->isend(member->endpoint, member->peer[1], 0, out,
                                                 (uint64_t)(i * 1500), 0, &send.request);
             check(r == TUTTI_OK || r == TUTTI_ERR_INTERNAL);

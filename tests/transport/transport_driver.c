@@ -35,6 +35,7 @@ static const struct {
     {"steady", "shm tcp ucx", case_steady},
     {"map", "shm", case_map},
     {"map_outlives", "shm", case_map_outlives},
+    {"slots", "shm", case_slots},
     {"bad_descriptors", "shm", case_bad_descriptors},
     {"hostile_ring", "shm", case_hostile_ring},
     {"dial_together", "tcp", case_dial_together},

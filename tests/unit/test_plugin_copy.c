@@ -134,19 +134,17 @@ Test(plugin_copy, both_ways_copy_all_bytes_and_no_others)
         }
 }
 
-/* Modulo a page the target is before, at, right behind and far behind the source. */
+/* Modulo 32 and a page the target is before, at and behind the source. */
 Test(plugin_copy, plain_copies_are_whole_wherever_the_target_lies)
 {
-    enum { MOST = 3 * TUTTI_COPY_BEHIND_LONG, ROOM = MOST + 256 };
-    static const size_t lengths[] = {
-        0, 63, TUTTI_COPY_BEHIND_LONG - 1, TUTTI_COPY_BEHIND_LONG, MOST - 1, MOST};
-    unsigned char *from = aligned_alloc(TUTTI_COPY_PAGE, 2 * TUTTI_COPY_PAGE),
-                  *to = aligned_alloc(TUTTI_COPY_PAGE, 2 * TUTTI_COPY_PAGE);
+    enum { MOST = 3 * TUTTI_COPY_LOOP, ROOM = MOST + 256, PAGE = 4096 };
+    static const size_t lengths[] = {0, 63, TUTTI_COPY_LOOP - 1, TUTTI_COPY_LOOP, MOST - 1, MOST};
+    unsigned char *from = aligned_alloc(PAGE, 2 * PAGE), *to = aligned_alloc(PAGE, 2 * PAGE);
 
     cr_assert(from && to);
     for (size_t i = 0; i < ROOM; i++)
         from[i] = (unsigned char)(i % 250 + 1);
-    for (size_t shift = 0; shift < 2 * TUTTI_COPY_BEHIND; shift++)
+    for (size_t shift = 0; shift < 2 * TUTTI_COPY_VECTOR; shift++)
         for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
             memset(to, 0, ROOM);
             tutti_copy_plain(to + shift, from + 5, lengths[i]);
