@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
@@ -11,6 +13,10 @@
 #include "base/cgroup.h"
 
 enum { CPUS_MAX = 1 << 16 };
+
+/* Of a level 3 cache that the kernel does not tell of. */
+static const uint64_t CACHE_BYTES = 32 << 20;
+enum { CACHE_CPUS = 8 };
 
 /* The number of CPUs in this thread's mask, 0: not known; and a hash of it. */
 static int read_mask(uint64_t *ret_hash)
@@ -60,6 +66,56 @@ uint64_t cpu_l2_bytes(void)
     const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 
     return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* A line of what the kernel tells of the first CPU's level 3 cache. False: there is none, or it is hidden. */
+static bool read_cache(const char *name, char *ret_line, int size)
+{
+    char path[96];
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index3/%s", name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    const bool is_there = fgets(ret_line, size, file) != NULL;
+    fclose(file);
+    return is_there;
+}
+
+int cpu_count_listed(const char *list)
+{
+    int count = 0, length;
+    unsigned first, last;
+
+    while (sscanf(list, "%u%n", &first, &length) == 1) {
+        list += length;
+        last = first;
+        if (sscanf(list, "-%u%n", &last, &length) == 1)
+            list += length;
+        count += last >= first ? (int)(last - first + 1) : 1;
+        if (*list++ != ',')
+            break;
+    }
+    return count;
+}
+
+uint64_t cpu_cache_share(uint32_t processes)
+{
+    uint64_t bytes = CACHE_BYTES;
+    int sharing = 0;
+    char size[32], cpus[256];
+    unsigned kib;
+
+    if (read_cache("size", size, sizeof size) && sscanf(size, "%uK", &kib) == 1 && kib &&
+        read_cache("shared_cpu_list", cpus, sizeof cpus))
+        sharing = cpu_count_listed(cpus);
+    if (sharing > 0)
+        bytes = (uint64_t)kib << 10;
+    else
+        sharing = CACHE_CPUS;
+    const uint64_t caches = (uint64_t)((count_online() + sharing - 1) / sharing);
+    const uint64_t part = bytes * caches / (processes ? processes : 1);
+    return part < bytes ? part : bytes;
 }
 
 int cpu_affinity(void)

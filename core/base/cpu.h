@@ -18,6 +18,13 @@ int cpu_usable_by_all(void);
 /* Of a level 2 cache; 0: unknown. */
 uint64_t cpu_l2_bytes(void);
 
+/* How much of this host's level 3 caches each of so many processes has: its part of all of them, and at most one. What
+ * a process reads and writes of so much memory does not stay there until it is used again. Reads files: ask once. */
+uint64_t cpu_cache_share(uint32_t processes);
+
+/* How many CPUs the kernel lists there, as in "0-7,64-71". */
+int cpu_count_listed(const char *list);
+
 /* The same in processes that share the CPUs of cpu_usable(): those of one kernel with one affinity
  * mask and, where a quota takes some of it, in one control group. 0: unknown. Reads files: ask once. */
 uint64_t cpu_set_id(void);

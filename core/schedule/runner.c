@@ -338,6 +338,15 @@ static tutti_copy *copies_to(const struct run *run, uint8_t kind, size_t bytes)
     }
 }
 
+/* Whether plain stores to the output would fetch lines that do not stay in a cache. Not in a schedule with messages,
+ * which may send what it has copied. */
+static bool is_uncached(const struct run *run, const struct step *step)
+{
+    return step->to.kind == PLACE_OUT && step->bytes >= TUTTI_COPY_LONG && run->call.mapped &&
+           !run->call.schedule->tickets &&
+           run->call.schedule->user_bytes >= run->call.mapped->uncached_bytes;
+}
+
 /* Whether it is an address of the peer's process, which is not mapped here. */
 static bool is_own_memory(const struct run *run, const struct place *place)
 {
@@ -358,6 +367,8 @@ static void copy(const struct run *run, const struct step *step)
 
     if (known)
         mapped_copy(known, to, from, bytes);
+    else if (is_uncached(run, step))
+        tutti_copy_stream(to, from, bytes);
     else
         reduce_copy(to, from, bytes);
 }

@@ -189,10 +189,17 @@ static bool same_place(struct place a, struct place b)
            a.offset == b.offset;
 }
 
+static bool is_users(struct place place)
+{
+    return place.kind == PLACE_IN || place.kind == PLACE_OUT;
+}
+
 void schedule_copy(struct schedule *sched, struct place to, struct place from, uint64_t bytes)
 {
-    if (!same_place(to, from))
-        emit_pieces(sched, (struct step){.kind = STEP_COPY, .to = to, .a = from}, bytes, 1);
+    if (same_place(to, from))
+        return;
+    sched->user_bytes += bytes * ((uint64_t)is_users(to) + is_users(from));
+    emit_pieces(sched, (struct step){.kind = STEP_COPY, .to = to, .a = from}, bytes, 1);
 }
 
 void schedule_reduce(struct schedule *sched, struct place to, struct place a, struct place b,

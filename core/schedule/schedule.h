@@ -120,6 +120,7 @@ struct schedule {
     uint64_t scratch_bytes;
     uint32_t vectors;                   /* operands of the longest REDUCE_ALL */
     uint64_t sent_bytes, sent_messages; /* by this member */
+    uint64_t user_bytes; /* of the caller's memory that copies of this member read and write */
     struct mapped_reach *reach; /* [local_size] of local peers' registered memory; NULL: of none */
     uint32_t reach_capacity;
     /* NO_MEMORY when an array could not grow: nothing may be run then. */

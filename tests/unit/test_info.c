@@ -64,6 +64,25 @@ Test(info, the_usable_cpus_follow_the_affinity_mask, .timeout = 10)
     cr_assert_eq(cpu_usable_by_all(), by_all);
 }
 
+Test(info, a_list_of_cpus_is_counted, .timeout = 10)
+{
+    cr_expect_eq(cpu_count_listed("0\n"), 1);
+    cr_expect_eq(cpu_count_listed("0-7,64-71\n"), 16);
+    cr_expect_eq(cpu_count_listed("0,2,4-5"), 4);
+    cr_expect_eq(cpu_count_listed("3-1"), 1);
+    cr_expect_eq(cpu_count_listed("\n"), 0);
+}
+
+Test(info, processes_share_the_caches, .timeout = 10)
+{
+    const uint64_t one = cpu_cache_share(1), many = cpu_cache_share(100000);
+
+    cr_expect_geq(one, 64 << 10);
+    cr_expect_leq(cpu_cache_share(2), one);
+    cr_expect_lt(many, one);
+    cr_expect_eq(cpu_cache_share(0), one);
+}
+
 Test(info, limits_of_control_groups_are_never_absurd, .timeout = 10)
 {
     struct cgroup_limits limits;

@@ -322,3 +322,44 @@ Test(rounds, a_schedule_reduces_in_a_round_and_names_who_is_missing, .timeout = 
     }
     host_close(&host);
 }
+
+Test(rounds, an_output_that_no_cache_holds_gets_the_same_bytes, .timeout = 5)
+{
+    enum { BYTES = TUTTI_COPY_LONG + 77, ROOM = BYTES + 2 * TUTTI_COPY_LINE };
+    struct announce mine = {0, 5, {.operation = OPERATION_BROADCAST}};
+    static unsigned char in[ROOM], out[ROOM];
+    struct schedule sched = {0};
+    struct run run = {0};
+    struct host host;
+
+    host_open(&host);
+    for (size_t i = 0; i < ROOM; i++)
+        in[i] = (unsigned char)(i * 31 + i / 256);
+    for (unsigned from = 0; from < TUTTI_COPY_LINE; from += 21) {
+        for (unsigned to = 0; to < TUTTI_COPY_LINE; to += 13) {
+            mine.sequence++;
+            for (int i = 1; i < MEMBERS; i++)
+                cr_assert_eq(mapped_announce(&host.mapped[i], &mine, NULL, 0), TUTTI_OK);
+            memset(out, 0xee, sizeof out);
+            schedule_begin(&sched, &thresholds_standard, ranks[0], 12, MEMBERS, 0, 1);
+            schedule_copy(&sched, place_after(place_out_block(0, 0), to),
+                          place_after(place_in_block(0, 0), from), BYTES);
+            host.mapped[0].uncached_bytes = sched.user_bytes;
+            cr_assert_eq(sched.user_bytes, 2 * BYTES);
+            struct run_call call = {.schedule = &sched,
+                                    .mapped = &host.mapped[0],
+                                    .announce = &mine,
+                                    .in = {.base = in},
+                                    .out = {.base = out}};
+
+            cr_assert_eq(run_start(&run, &call), TUTTI_OK);
+            cr_assert_eq(run_advance(&run), TUTTI_OK);
+            cr_assert_arr_eq(out + to, in + from, BYTES);
+            cr_assert_eq(out[to + BYTES], 0xee);
+            cr_assert(!to || out[to - 1] == 0xee);
+        }
+    }
+    run_free(&run);
+    schedule_free(&sched);
+    host_close(&host);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outputs that are longer than caches, which get streaming stores. They begin at any element. */
+#include <stdlib.h>
+
+#include "harness/rank.h"
+
+static void fill_words(uint64_t *at, int64_t count, int rank)
+{
+    for (int64_t i = 0; i < count; i++)
+        at[i] = (uint64_t)i * 0x9e3779b97f4a7c15u + (uint64_t)rank;
+}
+
+static void check_words(const uint64_t *at, int64_t count, int rank)
+{
+    int64_t wrong = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        wrong += at[i] != (uint64_t)i * 0x9e3779b97f4a7c15u + (uint64_t)rank;
+    check_eq(wrong, 0);
+}
+
+RANK_CASE(blocks_that_no_cache_holds_arrive)
+{
+    enum { COUNT = (5 << 20) / 8 + 3 };
+    const size_t words = (size_t)size * COUNT + 8;
+    tutti_group *world = rank_init(NULL);
+    uint64_t *in = malloc(8 * words), *out = malloc(8 * words);
+    int64_t shape, whole;
+
+    require(in && out);
+    tutti_tensor one = tutti_tensor_1d(in + 1, TUTTI_I64, &shape, COUNT);
+    tutti_tensor all = tutti_tensor_1d(out + 3, TUTTI_I64, &whole, (int64_t)size * COUNT);
+    tutti_tensor from_all = tutti_tensor_1d(in + 1, TUTTI_I64, &whole, (int64_t)size * COUNT);
+
+    fill_words(in + 1, COUNT, rank);
+    require_ok(tutti_all_gather(world, &one, &all, NULL, NULL));
+    for (int r = 0; r < size; r++)
+        check_words(out + 3 + (size_t)r * COUNT, COUNT, r);
+
+    for (int r = 0; r < size; r++)
+        fill_words(in + 1 + (size_t)r * COUNT, COUNT, 10 * rank + r);
+    require_ok(tutti_all_to_all(world, &from_all, &all, NULL, NULL));
+    for (int r = 0; r < size; r++)
+        check_words(out + 3 + (size_t)r * COUNT, COUNT, 10 * r + rank);
+
+    if (rank == 1)
+        fill_words(out + 3, (int64_t)size * COUNT, 7);
+    require_ok(tutti_broadcast(world, &all, 1, NULL, NULL));
+    check_words(out + 3, (int64_t)size * COUNT, 7);
+    free(in);
+    free(out);
+    check_ok(tutti_group_destroy(world));
+}
