@@ -6,6 +6,7 @@ python torch_tutorial.py FOLDER [RANKS]
 It starts its ranks itself, as the tutorials do, without a launcher.
 """
 
+import contextlib
 import os
 import sys
 
@@ -152,8 +153,12 @@ def meet(rank, size, init_method):
     same(x, [float(size)])
 
 
+def rendezvous():
+    return os.path.join(os.path.abspath(sys.argv[1]), "rendezvous")
+
+
 def meet_in_a_file(rank, size):
-    meet(rank, size, f"file://{os.path.abspath(sys.argv[1])}/rendezvous")
+    meet(rank, size, f"file://{rendezvous()}")
 
 
 def meet_at_an_address(rank, size):
@@ -190,6 +195,9 @@ def free_ports():
 def main():
     size = int(sys.argv[2]) if sys.argv[2:] else 3
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_ports()))
+    # torch removes it with the last of its stores, and not at all if two of them end at the same moment
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(rendezvous())
     mp.spawn(rank_of, args=(size,), nprocs=size)
 
 
