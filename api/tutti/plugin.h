@@ -187,8 +187,8 @@ struct tutti_engine_version;        /* plugin_engine.h */
  * request is not complete. `status` is TUTTI_ERR_NOT_READY until then, afterwards the result.
  */
 typedef struct tutti_request {
-    int32_t status; /* tutti_status */
-    uint32_t reserved;
+    int32_t status;     /* tutti_status */
+    uint32_t flags;     /* of a receive, the core's: TUTTI_RECEIVE_…; since minor 9, 0 before */
     uint64_t bytes;     /* received; meaningful when a receive is complete */
     void *user;         /* the core's; never touched by the transport */
     uint64_t opaque[9]; /* the transport's */
@@ -214,6 +214,12 @@ enum {
     TUTTI_THREADS_ONE_AT_A_TIME = 1, /* any thread, one at a time */
     TUTTI_THREADS_CALLERS_ONLY = 2,  /* one at a time, never from a thread of the core (minor 3) */
     TUTTI_THREADS_MAIN_ONLY = 3
+};
+
+/* tutti_request.flags of a receive */
+enum {
+    /* The memory is a piece of so much that it does not stay in a cache: streaming stores to it are faster. */
+    TUTTI_RECEIVE_UNCACHED = 1 << 0
 };
 
 /* flags of isend */

@@ -157,6 +157,9 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
                            struct p2p_path *const *paths, const struct p2p_events *events,
                            void *user, struct p2p_group **ret_group);
 
+/* From how many bytes on a receiver's buffer does not stay in a cache; unknown at first. */
+void p2p_group_tell_uncached(struct p2p_group *group, uint64_t bytes);
+
 /*
  * Completes every operation of the group with `status` (calling `done`) and gives their
  * buffers back before it returns; later ones are refused with the same status. A transfer that the

@@ -343,12 +343,21 @@ void p2p_flow_tell_credit(struct p2p_path *path)
 
 /* ---- in ---- */
 
-static bool give_in(struct p2p_io *io, void *data, uint64_t bytes)
+/* Of the receive of a payload. */
+static uint32_t flags_of(const struct p2p_incoming *incoming)
+{
+    const struct p2p_op *op = incoming->buffer ? NULL : incoming->op;
+
+    return op && op->capacity >= op->group->uncached_bytes ? TUTTI_RECEIVE_UNCACHED : 0;
+}
+
+static bool give_in(struct p2p_io *io, void *data, uint64_t bytes, uint32_t flags)
 {
     struct p2p_path *path = io->path;
     uint8_t kind = io->kind;
 
     io_init(io, path, kind);
+    io->request.flags = flags;
 
     const uint64_t said = error_number();
     tutti_status status =
@@ -367,12 +376,13 @@ unsigned p2p_flow_receive(struct p2p_path *path)
     if (path->failed)
         return 0;
     if (path->unposted) {
-        if (!give_in(&path->unposted->io, path->unposted->data, path->unposted->bytes))
+        if (!give_in(&path->unposted->io, path->unposted->data, path->unposted->bytes,
+                     flags_of(path->unposted)))
             return 0;
         path->unposted = NULL;
         given++;
     }
-    if (path->header_wanted && give_in(&path->header, path->wire, P2P_HEADER_BYTES)) {
+    if (path->header_wanted && give_in(&path->header, path->wire, P2P_HEADER_BYTES, 0)) {
         path->header_wanted = false;
         given++;
     }

@@ -52,12 +52,18 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
     group->id = group_id;
     group->rank = rank;
     group->size = size;
+    group->uncached_bytes = UINT64_MAX;
     memcpy(group->paths, paths, (size_t)size * sizeof group->paths[0]);
     p2p_link_init(&group->ops);
     p2p_link_append(&engine->groups, &group->link);
     engine->adopting |= !p2p_link_alone(&engine->orphans);
     *ret_group = group;
     return TUTTI_OK;
+}
+
+void p2p_group_tell_uncached(struct p2p_group *group, uint64_t bytes)
+{
+    group->uncached_bytes = bytes;
 }
 
 /* Takes the group's operation off a packet. True when the transport has the caller's memory. */

@@ -248,6 +248,7 @@ struct p2p_group {
     uint32_t id;
     int rank, size;
     tutti_status failed;
+    uint64_t uncached_bytes; /* see p2p_group_tell_uncached() */
     struct p2p_path *paths[];
 };
 

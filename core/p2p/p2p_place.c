@@ -167,7 +167,10 @@ static void copy_piece(struct p2p_op *op, uint64_t offset, uint64_t bytes)
     unsigned char *own = (unsigned char *)op->buffer + offset, *other = op->other + offset;
 
     if (op->state == OP_READING) {
-        tutti_copy_plain(own, other, bytes);
+        if (op->capacity >= op->group->uncached_bytes)
+            tutti_copy_stream(own, other, bytes);
+        else
+            tutti_copy_plain(own, other, bytes);
         return;
     }
     tutti_copy_turn turn = tutti_copy_begin(copy, bytes);

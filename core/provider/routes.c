@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "group/group.h"
 #include "provider/endpoints.h"
@@ -124,10 +125,17 @@ static tutti_status start(struct tutti_group *group, int route, const int *host_
                                          link->peers[r], r, group->size, &link->paths[r]);
         paths[r] = link->paths[r];
     }
-    return status ? status
-                  : p2p_group_new(group->ways.p2p_engine, (uint32_t)route + 1, group->rank,
-                                  group->size, paths, group->upcalls->messages, group,
-                                  &group->ways.routes.each[route].p2p);
+    if (!status)
+        status = p2p_group_new(group->ways.p2p_engine, (uint32_t)route + 1, group->rank,
+                               group->size, paths, group->upcalls->messages, group,
+                               &group->ways.routes.each[route].p2p);
+    if (!status) { /* who receives so much most likely sends as much */
+        const int sharing = group->local ? group->local->count : group->size;
+
+        p2p_group_tell_uncached(group->ways.routes.each[route].p2p,
+                                cpu_cache_share((uint32_t)sharing) / 2);
+    }
+    return status;
 }
 
 tutti_status routes_start(struct tutti_group *group, const int *host_of)

@@ -155,8 +155,8 @@ static inline tutti_shown shm_inlet_place(const struct shm_inlet *inlet, uint64_
     return bytes <= first ? (tutti_shown){.data = inlet->bytes + place, .bytes = bytes}
                           : (tutti_shown){inlet->bytes + place, first, inlet->bytes, bytes - first};
 }
-/* Copies the payload of the chunk at the head, of which `bytes` is at most a piece. */
-void shm_inlet_read(const struct shm_inlet *inlet, void *to, uint64_t bytes);
+/* Copies the payload of the chunk at the head, of which `bytes` is at most a piece, by streaming or by plain stores. */
+void shm_inlet_read(const struct shm_inlet *inlet, bool streams, void *to, uint64_t bytes);
 
 /* ---- slots (shm_slots.c) ------------------------------------------------------------------- */
 

@@ -182,13 +182,13 @@ static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t by
     tutti_queue_finish(&peer->endpoint->done, request, TUTTI_OK, bytes);
 }
 
-/* The next piece of a message that somebody receives, or nobody any more. `slot` NULL: it lies in the ring. */
+/* The next piece of a message. `request` NULL: nobody receives it any more. `slot` NULL: it lies in the ring. */
 static void receive_piece(tutti_peer *peer, tutti_request *request, uint64_t bytes,
                           const uint8_t *slot)
 {
     const uint64_t in_ring = slot ? 0 : bytes;
 
-    if (peer->skip) {
+    if (!request) {
         take(peer, in_ring);
         peer->skip -= bytes;
         return;
@@ -198,7 +198,8 @@ static void receive_piece(tutti_peer *peer, tutti_request *request, uint64_t byt
     if (slot)
         tutti_copy_plain(r->data + r->moved, slot, bytes);
     else
-        shm_inlet_read(&peer->in, r->data + r->moved, bytes);
+        shm_inlet_read(&peer->in, request->flags & TUTTI_RECEIVE_UNCACHED, r->data + r->moved,
+                       bytes);
     take(peer, in_ring);
     r->moved += bytes;
     if (r->moved == r->total)
@@ -220,7 +221,7 @@ static void receive_first(tutti_peer *peer, tutti_request *request, uint64_t byt
                       (unsigned long long)bytes, (unsigned long long)r->bytes),
             0);
     } else if (whole) {
-        shm_inlet_read(&peer->in, r->data, bytes);
+        shm_inlet_read(&peer->in, false, r->data, bytes);
         take(peer, bytes);
         finish_receive(peer, request, bytes);
     } else {
@@ -255,8 +256,8 @@ void shm_stream_receive(tutti_peer *peer)
     const uint64_t whole_max = shm_whole_max(peer->in.size);
 
     while (peer->receives.first || peer->skip) {
-        tutti_request *request = peer->receives.first;
-        uint64_t left = peer->skip ? peer->skip : shm_of(request)->total - shm_of(request)->moved;
+        tutti_request *request = peer->skip ? NULL : peer->receives.first;
+        uint64_t left = request ? shm_of(request)->total - shm_of(request)->moved : peer->skip;
         uint64_t word = shm_inlet_word(&peer->in);
         uint64_t bytes = word >> 2;
         bool whole = (word & 3) == WHOLE;

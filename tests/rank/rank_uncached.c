@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Outputs that are longer than caches, which get streaming stores. They begin at any element. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/rank.h"
 
@@ -47,6 +48,32 @@ RANK_CASE(blocks_that_no_cache_holds_arrive)
         fill_words(out + 3, (int64_t)size * COUNT, 7);
     require_ok(tutti_broadcast(world, &all, 1, NULL, NULL));
     check_words(out + 3, (int64_t)size * COUNT, 7);
+    free(in);
+    free(out);
+    check_ok(tutti_group_destroy(world));
+}
+
+RANK_CASE(messages_that_no_cache_holds_arrive)
+{
+    enum { COUNT = (18 << 20) / 8 + 5 };
+    tutti_group *world = rank_init(NULL);
+    const int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    uint64_t *out = malloc(8 * (COUNT + 1)), *in = malloc(8 * (COUNT + 3));
+    int64_t shape;
+    tutti_work *work;
+
+    require(in && out);
+    tutti_tensor sent = tutti_tensor_1d(out + 1, TUTTI_I64, &shape, COUNT);
+    tutti_tensor received = tutti_tensor_1d(in + 3, TUTTI_I64, &shape, COUNT);
+
+    fill_words(out + 1, COUNT, rank);
+    for (int i = 0; i < 2; i++) {
+        memset(in, 0, 8 * (COUNT + 3));
+        require_ok(tutti_irecv(world, &received, before, 1, NULL, &work));
+        require_ok(tutti_send(world, &sent, next, 1, NULL));
+        require_ok(rank_end_works(&work, 1, TUTTI_OK));
+        check_words(in + 3, COUNT, before);
+    }
     free(in);
     free(out);
     check_ok(tutti_group_destroy(world));

@@ -23,16 +23,19 @@ Test(blocks, short_blocks_of_many_members_arrive)
     cr_expect(ranks_run(&options));
 }
 
-Test(blocks, blocks_that_no_cache_holds_arrive)
-{
-    const struct ranks_options options = {.program = "rank_uncached",
-                                          .case_name = "blocks_that_no_cache_holds_arrive",
-                                          .size = 3,
-                                          .backend = "shm",
-                                          .timeout_ms = 120000};
-
-    cr_expect(ranks_run(&options));
-}
+#define UNCACHED(name, size_)                                                                      \
+    Test(blocks, name)                                                                             \
+    {                                                                                              \
+        const struct ranks_options options = {.program = "rank_uncached",                          \
+                                              .case_name = #name,                                  \
+                                              .size = size_,                                       \
+                                              .backend = "shm",                                    \
+                                              .timeout_ms = 120000};                               \
+                                                                                                   \
+        cr_expect(ranks_run(&options));                                                            \
+    }
+UNCACHED(blocks_that_no_cache_holds_arrive, 3)
+UNCACHED(messages_that_no_cache_holds_arrive, 3)
 
 CASE(wrong_blocks_are_refused_in_words, 3)
 CASE(all_to_all_of_blocks_that_partly_overlap_is_refused_in_words, 3)
