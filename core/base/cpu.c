@@ -2,6 +2,7 @@
 #include "base/cpu.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,9 +15,11 @@
 
 enum { CPUS_MAX = 1 << 16 };
 
-/* Of a level 3 cache that the kernel does not tell of. */
-static const uint64_t CACHE_BYTES = 32 << 20;
-enum { CACHE_CPUS = 8 };
+/* A level 3 cache, and how many CPUs share it; as here where the kernel does not tell. */
+static struct {
+    uint64_t bytes;
+    int cpus;
+} cache = {32 << 20, 8};
 
 /* The number of CPUs in this thread's mask, 0: not known; and a hash of it. */
 static int read_mask(uint64_t *ret_hash)
@@ -99,23 +102,30 @@ int cpu_count_listed(const char *list)
     return count;
 }
 
-uint64_t cpu_cache_share(uint32_t processes)
+static void find_cache(void)
 {
-    uint64_t bytes = CACHE_BYTES;
-    int sharing = 0;
     char size[32], cpus[256];
     unsigned kib;
+    int sharing;
 
-    if (read_cache("size", size, sizeof size) && sscanf(size, "%uK", &kib) == 1 && kib &&
-        read_cache("shared_cpu_list", cpus, sizeof cpus))
-        sharing = cpu_count_listed(cpus);
-    if (sharing > 0)
-        bytes = (uint64_t)kib << 10;
-    else
-        sharing = CACHE_CPUS;
-    const uint64_t caches = (uint64_t)((count_online() + sharing - 1) / sharing);
-    const uint64_t part = bytes * caches / (processes ? processes : 1);
-    return part < bytes ? part : bytes;
+    if (!read_cache("size", size, sizeof size) || sscanf(size, "%uK", &kib) != 1 || !kib ||
+        !read_cache("shared_cpu_list", cpus, sizeof cpus))
+        return;
+    sharing = cpu_count_listed(cpus);
+    if (!sharing)
+        return;
+    cache.bytes = (uint64_t)kib << 10;
+    cache.cpus = sharing;
+}
+
+uint64_t cpu_cache_share(uint32_t processes)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, find_cache);
+    const uint64_t caches = (uint64_t)((count_online() + cache.cpus - 1) / cache.cpus);
+    const uint64_t part = cache.bytes * caches / (processes ? processes : 1);
+    return part < cache.bytes ? part : cache.bytes;
 }
 
 int cpu_affinity(void)

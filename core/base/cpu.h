@@ -19,7 +19,7 @@ int cpu_usable_by_all(void);
 uint64_t cpu_l2_bytes(void);
 
 /* How much of this host's level 3 caches each of so many processes has: its part of all of them, and at most one. What
- * a process reads and writes of so much memory does not stay there until it is used again. Reads files: ask once. */
+ * a process reads and writes of so much memory does not stay there until it is used again. The first call reads files. */
 uint64_t cpu_cache_share(uint32_t processes);
 
 /* How many CPUs the kernel lists there, as in "0-7,64-71". */

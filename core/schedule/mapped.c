@@ -28,7 +28,7 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
         return TUTTI_ERR_NO_MEMORY;
     *mapped = (struct mapped){.local_size = local_size, .self = self, .culprit = -1};
     mapped->few_pages = MAPPED_FEW_PAGES;
-    mapped->uncached_bytes = UINT64_MAX;
+    mapped->uncached = UINT64_MAX;
     mapped->copy.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_out.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
     mapped->copy_few = mapped->copy_line =

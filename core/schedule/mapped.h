@@ -163,11 +163,10 @@ struct mapped {
     struct mapped_places *places; /* of each local peer: set by mapped_resolve() */
     struct peer_reads reads;
     struct mapped_memory
-        *memories;     /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
-    uint64_t seen_all; /* a turn that was seen from every local peer */
-    uint64_t pages;    /* of the windows before the operation that runs: the counters' base */
-    uint64_t
-        uncached_bytes; /* a call that copies as much of the caller's memory finds none of it in a cache */
+        *memories;        /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
+    uint64_t seen_all;    /* a turn that was seen from every local peer */
+    uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
+    uint64_t uncached;    /* so many bytes of the caller's, or more, do not stay in a cache */
     uint32_t few_pages;   /* operations that fill more use half of the windows */
     tutti_copy copy;      /* into my windows */
     tutti_copy copy_out;  /* into local peers' outputs */

@@ -344,7 +344,7 @@ static bool is_uncached(const struct run *run, const struct step *step)
 {
     return step->to.kind == PLACE_OUT && step->bytes >= TUTTI_COPY_LONG && run->call.mapped &&
            !run->call.schedule->tickets &&
-           run->call.schedule->user_bytes >= run->call.mapped->uncached_bytes;
+           run->call.schedule->user_bytes >= run->call.mapped->uncached;
 }
 
 /* Whether it is an address of the peer's process, which is not mapped here. */

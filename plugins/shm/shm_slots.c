@@ -13,8 +13,6 @@
  */
 #include "shm.h"
 
-#include <sys/mman.h>
-
 uint32_t shm_slots_each(uint64_t ring_bytes)
 {
     const uint64_t count = ring_bytes / 4 / SHM_SLOT_BYTES;

@@ -9,34 +9,22 @@ TestSuite(blocks, .timeout = 400);
         run_everywhere("rank_blocks", #name, size);                                                \
     }
 
+#define OVER(backend_, program_, name, size_)                                                      \
+    Test(blocks, name)                                                                             \
+    {                                                                                              \
+        cr_expect(ranks_run(&(struct ranks_options){.program = (program_),                         \
+                                                    .case_name = #name,                            \
+                                                    .size = (size_),                               \
+                                                    .backend = (backend_),                         \
+                                                    .timeout_ms = 120000}));                       \
+    }
+
 CASE(gathers_take_every_form, 5)
 CASE(scatters_take_every_form, 5)
 CASE(all_to_all_takes_every_form, 5)
-Test(blocks, short_blocks_of_many_members_arrive)
-{
-    const struct ranks_options options = {.program = "rank_blocks",
-                                          .case_name = "short_blocks_of_many_members_arrive",
-                                          .size = 25,
-                                          .backend = "tcp",
-                                          .timeout_ms = 120000};
-
-    cr_expect(ranks_run(&options));
-}
-
-#define UNCACHED(name, size_)                                                                      \
-    Test(blocks, name)                                                                             \
-    {                                                                                              \
-        const struct ranks_options options = {.program = "rank_uncached",                          \
-                                              .case_name = #name,                                  \
-                                              .size = size_,                                       \
-                                              .backend = "shm",                                    \
-                                              .timeout_ms = 120000};                               \
-                                                                                                   \
-        cr_expect(ranks_run(&options));                                                            \
-    }
-UNCACHED(blocks_that_no_cache_holds_arrive, 3)
-UNCACHED(messages_that_no_cache_holds_arrive, 3)
-
+OVER("tcp", "rank_blocks", short_blocks_of_many_members_arrive, 25)
+OVER("shm", "rank_uncached", blocks_that_no_cache_holds_arrive, 3)
+OVER("shm", "rank_uncached", messages_that_no_cache_holds_arrive, 3)
 CASE(wrong_blocks_are_refused_in_words, 3)
 CASE(all_to_all_of_blocks_that_partly_overlap_is_refused_in_words, 3)
 CASE(output_blocks_that_overlap_are_refused_in_words, 3)

@@ -344,7 +344,7 @@ Test(rounds, an_output_that_no_cache_holds_gets_the_same_bytes, .timeout = 5)
             schedule_begin(&sched, &thresholds_standard, ranks[0], 12, MEMBERS, 0, 1);
             schedule_copy(&sched, place_after(place_out_block(0, 0), to),
                           place_after(place_in_block(0, 0), from), BYTES);
-            host.mapped[0].uncached_bytes = sched.user_bytes;
+            host.mapped[0].uncached = sched.user_bytes;
             cr_assert_eq(sched.user_bytes, 2 * BYTES);
             struct run_call call = {.schedule = &sched,
                                     .mapped = &host.mapped[0],
