@@ -184,8 +184,7 @@ static void spin(struct tutti_group *group, struct call *call)
     struct progress_engine *engine = &group->context->engine;
     /* NOLINTNEXTLINE: the call has begun, so it has a plan; group_refuse() never returns OK. */
     const struct algorithm *algorithm = call->plan->plan.algorithm;
-    const unsigned yields = yields_for(group, algorithm);
-    const unsigned turns = yields + spins_for(group, algorithm->kind);
+    unsigned yields = 0, turns = 0;
 
     for (unsigned i = 0; group->calls.queue.first == call && !call_is_failing(call); i++) {
         tutti_status status = group_advance(group, call);
@@ -200,6 +199,10 @@ static void spin(struct tutti_group *group, struct call *call)
         }
         if (is_interrupted(group, i))
             return;
+        if (i == 0) { /* an engine may have done the call before */
+            yields = yields_for(group, algorithm);
+            turns = yields + spins_for(group, algorithm->kind);
+        }
         if (i >= turns) {
             if (staged_waits(call) || !rest_in_round(group, call))
                 return;

@@ -272,28 +272,28 @@ static ncclResult_t start_blocks(const struct going *g)
 ncclResult_t operations_start(const struct nccl_library *nccl, ncclComm_t comm, int rank,
                               const tutti_collective *what)
 {
-    struct going g = {.nccl = nccl,
-                      .comm = comm,
-                      .stream = what->stream,
-                      .what = what,
-                      .rank = rank,
-                      .unit = {ncclInt8, what->element_bytes},
-                      .op = op_of(what->op)};
+    const struct unit unit =
+        what->op < 0 ? (struct unit){ncclInt8, what->element_bytes} : unit_of(what->dtype);
+    const ncclRedOp_t op = op_of(what->op);
+    const uint64_t count = what->count * unit.each;
 
-    if (what->op >= 0)
-        g.unit = unit_of(what->dtype);
     switch (what->operation) {
     case TUTTI_COLLECTIVE_ALL_REDUCE:
-        return nccl->ncclAllReduce(what->in, what->out, units(&g, what->count), g.unit.type, g.op,
-                                   comm, g.stream);
+        return nccl->ncclAllReduce(what->in, what->out, count, unit.type, op, comm, what->stream);
     case TUTTI_COLLECTIVE_REDUCE: /* a member that gets nothing has no output */
-        return nccl->ncclReduce(what->in, what->out, units(&g, what->count), g.unit.type, g.op,
-                                what->root, comm, g.stream);
+        return nccl->ncclReduce(what->in, what->out, count, unit.type, op, what->root, comm,
+                                what->stream);
     case TUTTI_COLLECTIVE_BROADCAST:
         return nccl->ncclBroadcast(what->in, what->out ? what->out : (void *)(uintptr_t)what->in,
-                                   units(&g, what->count), g.unit.type, what->root, comm, g.stream);
+                                   count, unit.type, what->root, comm, what->stream);
     default:
-        return start_blocks(&g);
+        return start_blocks(&(const struct going){.nccl = nccl,
+                                                  .comm = comm,
+                                                  .stream = what->stream,
+                                                  .what = what,
+                                                  .rank = rank,
+                                                  .unit = unit,
+                                                  .op = op});
     }
 }
 
