@@ -46,7 +46,7 @@ static int read_mask(uint64_t *ret_hash)
     return 0;
 }
 
-static int count_online(void)
+int cpu_online(void)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -123,7 +123,7 @@ uint64_t cpu_cache_share(uint32_t processes)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, find_cache);
-    const uint64_t caches = (uint64_t)((count_online() + cache.cpus - 1) / cache.cpus);
+    const uint64_t caches = (uint64_t)((cpu_online() + cache.cpus - 1) / cache.cpus);
     const uint64_t part = cache.bytes * caches / (processes ? processes : 1);
     return part < cache.bytes ? part : cache.bytes;
 }
@@ -133,7 +133,7 @@ int cpu_affinity(void)
     uint64_t hash;
     const int count = read_mask(&hash);
 
-    return count ? count : count_online();
+    return count ? count : cpu_online();
 }
 
 int cpu_usable(void)
@@ -143,7 +143,7 @@ int cpu_usable(void)
 
 int cpu_usable_by_all(void)
 {
-    return within_quota(count_online());
+    return within_quota(cpu_online());
 }
 
 uint64_t cpu_set_id(void)

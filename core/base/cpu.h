@@ -15,6 +15,9 @@ int cpu_usable(void);
  * share that are in the same control group. */
 int cpu_usable_by_all(void);
 
+/* CPUs that are online; at least 1. */
+int cpu_online(void);
+
 /* Of a level 2 cache; 0: unknown. */
 uint64_t cpu_l2_bytes(void);
 

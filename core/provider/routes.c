@@ -108,6 +108,15 @@ tutti_status routes_connect(struct tutti_group *group, const int *host_of)
     return status;
 }
 
+/* From how many bytes on a message's buffer does not stay in a cache: who receives so much most likely sends as much.
+ * Members without a CPU do not move anything meanwhile. */
+static uint64_t uncached_bytes(const struct tutti_group *group)
+{
+    const int members = group->local ? group->local->count : group->size, cpus = cpu_online();
+
+    return cpu_cache_share((uint32_t)(members < cpus ? members : cpus)) / 2;
+}
+
 static tutti_status start(struct tutti_group *group, int route, const int *host_of)
 {
     AUTOFREE struct p2p_path **paths = calloc((size_t)group->size, sizeof *paths);
@@ -129,12 +138,8 @@ static tutti_status start(struct tutti_group *group, int route, const int *host_
         status = p2p_group_new(group->ways.p2p_engine, (uint32_t)route + 1, group->rank,
                                group->size, paths, group->upcalls->messages, group,
                                &group->ways.routes.each[route].p2p);
-    if (!status) { /* who receives so much most likely sends as much */
-        const int sharing = group->local ? group->local->count : group->size;
-
-        p2p_group_tell_uncached(group->ways.routes.each[route].p2p,
-                                cpu_cache_share((uint32_t)sharing) / 2);
-    }
+    if (!status)
+        p2p_group_tell_uncached(group->ways.routes.each[route].p2p, uncached_bytes(group));
     return status;
 }
 
