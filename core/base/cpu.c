@@ -15,11 +15,12 @@
 
 enum { CPUS_MAX = 1 << 16 };
 
-/* A level 3 cache, and how many CPUs share it; as here where the kernel does not tell. */
+/* A level 3 cache, and how many CPUs share it, as here where the kernel does not tell; how many CPUs are online. */
 static struct {
     uint64_t bytes;
     int cpus;
-} cache = {32 << 20, 8};
+    int online;
+} cache = {32 << 20, 8, 1};
 
 /* The number of CPUs in this thread's mask, 0: not known; and a hash of it. */
 static int read_mask(uint64_t *ret_hash)
@@ -46,7 +47,7 @@ static int read_mask(uint64_t *ret_hash)
     return 0;
 }
 
-int cpu_online(void)
+static int count_online(void)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -108,6 +109,7 @@ static void find_cache(void)
     unsigned kib;
     int sharing;
 
+    cache.online = count_online();
     if (!read_cache("size", size, sizeof size) || sscanf(size, "%uK", &kib) != 1 || !kib ||
         !read_cache("shared_cpu_list", cpus, sizeof cpus))
         return;
@@ -118,14 +120,27 @@ static void find_cache(void)
     cache.cpus = sharing;
 }
 
-uint64_t cpu_cache_share(uint32_t processes)
+static void look_at_cache(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, find_cache);
-    const uint64_t caches = (uint64_t)((cpu_online() + cache.cpus - 1) / cache.cpus);
+}
+
+uint64_t cpu_cache_share(uint32_t processes)
+{
+    look_at_cache();
+    const uint64_t caches = (uint64_t)((cache.online + cache.cpus - 1) / cache.cpus);
     const uint64_t part = cache.bytes * caches / (processes ? processes : 1);
     return part < cache.bytes ? part : cache.bytes;
+}
+
+uint64_t cpu_cache_share_of_running(uint32_t processes)
+{
+    look_at_cache();
+    const uint32_t online = (uint32_t)cache.online;
+
+    return cpu_cache_share(processes < online ? processes : online);
 }
 
 int cpu_affinity(void)
@@ -133,7 +148,7 @@ int cpu_affinity(void)
     uint64_t hash;
     const int count = read_mask(&hash);
 
-    return count ? count : cpu_online();
+    return count ? count : count_online();
 }
 
 int cpu_usable(void)
@@ -143,7 +158,7 @@ int cpu_usable(void)
 
 int cpu_usable_by_all(void)
 {
-    return within_quota(cpu_online());
+    return within_quota(count_online());
 }
 
 uint64_t cpu_set_id(void)

@@ -15,15 +15,15 @@ int cpu_usable(void);
  * share that are in the same control group. */
 int cpu_usable_by_all(void);
 
-/* CPUs that are online; at least 1. */
-int cpu_online(void);
-
 /* Of a level 2 cache; 0: unknown. */
 uint64_t cpu_l2_bytes(void);
 
 /* How much of this host's level 3 caches each of so many processes has: its part of all of them, and at most one. What
  * a process reads and writes of so much memory does not stay there until it is used again. The first call reads files. */
 uint64_t cpu_cache_share(uint32_t processes);
+
+/* The same where those without a CPU do not use their part meanwhile. */
+uint64_t cpu_cache_share_of_running(uint32_t processes);
 
 /* How many CPUs the kernel lists there, as in "0-7,64-71". */
 int cpu_count_listed(const char *list);

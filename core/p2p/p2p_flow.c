@@ -348,7 +348,7 @@ static uint32_t flags_of(const struct p2p_incoming *incoming)
 {
     const struct p2p_op *op = incoming->buffer ? NULL : incoming->op;
 
-    return op && op->capacity >= op->group->uncached_bytes ? TUTTI_RECEIVE_UNCACHED : 0;
+    return op && p2p_is_uncached(op) ? TUTTI_RECEIVE_UNCACHED : 0;
 }
 
 static bool give_in(struct p2p_io *io, void *data, uint64_t bytes, uint32_t flags)

@@ -252,6 +252,12 @@ struct p2p_group {
     struct p2p_path *paths[];
 };
 
+/* Whether the buffer of a receive that has met its message does not stay in a cache. */
+static inline bool p2p_is_uncached(const struct p2p_op *receive)
+{
+    return receive->capacity >= receive->group->uncached_bytes;
+}
+
 enum { P2P_NAME_SLOTS = 256 };
 
 struct p2p_engine {

@@ -167,7 +167,7 @@ static void copy_piece(struct p2p_op *op, uint64_t offset, uint64_t bytes)
     unsigned char *own = (unsigned char *)op->buffer + offset, *other = op->other + offset;
 
     if (op->state == OP_READING) {
-        if (op->capacity >= op->group->uncached_bytes)
+        if (p2p_is_uncached(op))
             tutti_copy_stream(own, other, bytes);
         else
             tutti_copy_plain(own, other, bytes);

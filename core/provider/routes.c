@@ -112,9 +112,9 @@ tutti_status routes_connect(struct tutti_group *group, const int *host_of)
  * Members without a CPU do not move anything meanwhile. */
 static uint64_t uncached_bytes(const struct tutti_group *group)
 {
-    const int members = group->local ? group->local->count : group->size, cpus = cpu_online();
+    const int members = group->local ? group->local->count : group->size;
 
-    return cpu_cache_share((uint32_t)(members < cpus ? members : cpus)) / 2;
+    return cpu_cache_share_of_running((uint32_t)members) / 2;
 }
 
 static tutti_status start(struct tutti_group *group, int route, const int *host_of)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs that are longer than caches, which get streaming stores. They begin at any element. */
+/* Outputs and messages that are longer than caches, which get streaming stores. They begin at any element. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -81,6 +81,8 @@ Test(info, processes_share_the_caches, .timeout = 10)
     cr_expect_leq(cpu_cache_share(2), one);
     cr_expect_lt(many, one);
     cr_expect_eq(cpu_cache_share(0), one);
+    cr_expect_eq(cpu_cache_share_of_running(1), one);
+    cr_expect_geq(cpu_cache_share_of_running(100000), many);
 }
 
 Test(info, limits_of_control_groups_are_never_absurd, .timeout = 10)
