@@ -123,7 +123,10 @@ static void download(const struct buffer *buffer)
 
 void slot_download(struct slot *slot)
 {
-    if (slot->facts.way != WAY_ASYNC && slot_has_stream(slot))
+    const bool is_complete =
+        slot->facts.way == WAY_ASYNC && !(slot->options.flags & TUTTI_WAITS_NEXT);
+
+    if (!is_complete && slot_has_stream(slot))
         gpu_synchronize(slot->stream);
     download(&slot->in);
     for (int i = 0; i < slot->outs; i++)
