@@ -14,7 +14,7 @@
  * spin   polls with a pause between, SPINS times: a peer on another CPU answers within microseconds. Not
  *        where ranks outnumber the CPUs (oversubscribed), nor for a backend whose own threads need the CPU
  *        (no_spin).
- * yield  polls YIELDS times with sched_yield() between: more only delays the rank that has the work.
+ * yield  polls YIELDS times with sched_yield() between.
  * eager  goes on so while bytes that move only when they are polled should still be under way.
  * doze   sleeps DOZE_MS at most behind a fence of this CPU alone.
  * sleep  sleeps SLEEP_MS at most behind a fence that reaches every CPU of a peer (membarrier).
@@ -29,7 +29,10 @@ enum {
     /* Longer than a hand-over between two CPUs (0.05 to 0.2 µs) and a step of a collective of some KiB,
      * shorter than a sleep and its wake, which cost 100 µs. */
     WAITING_SPINS = 2000,
-    WAITING_YIELDS = 10,
+    /* Some 40 µs where no other thread wants the CPU, as long as a message of 32 KiB takes over TCP. With 10
+     * two of four ranks exchanged such messages in 100 µs, with 40 in 23, as no CPU went idle in between. More
+     * delays the rank that has the work: with 200 two of eight took 49 µs instead of 26. */
+    WAITING_YIELDS = 40,
     /* Of a blocking call, inline or in rounds, before it rests in a round or goes to the general wait.
      * Among many ranks most yields only switch to ranks that wait, too. On 2 CPUs 24 ranks reduce 8 bytes
      * in 80 µs with 16 yields and in 145 with one; 64 ranks take 2,100 and 600. */
