@@ -545,6 +545,7 @@ static void count_neighbours(struct tutti_group *group, const struct decision *d
 
     needs->neighbours = decision->cpu_sharers[group->rank];
     needs->cpus = cpu_usable();
+    needs->crowded = decision->crowded[decision->host_of[group->rank]];
     if (on_host <= needs->neighbours || needs->neighbours > needs->cpus)
         return;
     const int cpus = cpu_set_id() ? cpu_usable_by_all() : needs->cpus;

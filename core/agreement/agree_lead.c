@@ -363,12 +363,30 @@ static tutti_status publish_abort(struct agreement *a, tutti_status status, int 
 static int count_cpu_sharers(const struct agreement *a, int rank)
 {
     const struct led_member *members = a->lead->members;
-    const uint64_t cpus = members[rank].offer.cpus;
+    const uint64_t cpus = members[rank].offer.cpus.set;
     int count = 1;
 
     for (int r = 0; r < a->group->size && cpus; r++)
-        count += r != rank && members[r].offer.cpus == cpus;
+        count += r != rank && members[r].offer.cpus.set == cpus;
     return count;
+}
+
+/* The same on all members, unlike what each counts for itself: they choose algorithms by it. */
+static tutti_status find_crowded(const struct agreement *a, struct decision *d)
+{
+    AUTOFREE struct cpu_share *shares = calloc((size_t)d->size, sizeof *shares);
+
+    if (!shares)
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a decision about %d members", d->size);
+    for (int host = 0; host < d->hosts; host++) {
+        int members = 0;
+
+        for (int r = 0; r < d->size; r++)
+            if (d->host_of[r] == host)
+                shares[members++] = a->lead->members[r].offer.cpus;
+        d->crowded[host] = cpu_is_crowded(shares, members);
+    }
+    return TUTTI_OK;
 }
 
 static tutti_status fill_decision(struct agreement *a, struct decision *d, int *ret_culprit)
@@ -392,7 +410,8 @@ static tutti_status fill_decision(struct agreement *a, struct decision *d, int *
     }
     for (int i = 0; i < d->interior; i++)
         d->addresses[i] = lead->members[i].offer.address;
-    return lead_choose(a, d, ret_culprit);
+    status = find_crowded(a, d);
+    return status ? status : lead_choose(a, d, ret_culprit);
 }
 
 /* Of all members, so that late ones can be dialed. */

@@ -121,7 +121,7 @@ tutti_status agree_offer(struct agreement *a, const char *choice_words)
     settings = text_after(offer->settings, sizeof offer->settings);
     tuning_settings(&a->group->thresholds, &settings);
     describe_host(offer->host_key);
-    offer->cpus = cpu_set_id();
+    offer->cpus = cpu_share_here();
     offer->refused = a->group->refusal.info.status;
     snprintf(offer->refusal, sizeof offer->refusal, "%.*s",
              TEXT_CUT(a->group->refusal.message ? a->group->refusal.message : "", 900));

@@ -103,7 +103,8 @@ void offer_encode(struct writer *w, const struct offer *offer)
     write_string(w, offer->backend);
     write_string(w, offer->settings);
     write_string(w, offer->host_key);
-    write_u64(w, offer->cpus);
+    write_u64(w, offer->cpus.set);
+    write_u32(w, offer->cpus.count);
     write_string(w, offer->socket_name);
     address_encode(w, &offer->address);
     write_u32(w, (uint32_t)offer->refused);
@@ -144,7 +145,8 @@ bool offer_decode(const void *data, size_t size, struct offer *ret_offer)
     read_string(&r, ret_offer->backend, sizeof ret_offer->backend);
     read_string(&r, ret_offer->settings, sizeof ret_offer->settings);
     read_string(&r, ret_offer->host_key, sizeof ret_offer->host_key);
-    ret_offer->cpus = read_u64(&r);
+    ret_offer->cpus.set = read_u64(&r);
+    ret_offer->cpus.count = read_u32(&r);
     read_string(&r, ret_offer->socket_name, sizeof ret_offer->socket_name);
     address_decode(&r, &ret_offer->address);
     ret_offer->refused = (tutti_status)read_u32(&r);
@@ -174,7 +176,7 @@ static int decision_interior(int size)
 size_t decision_bytes(int size, int hosts)
 {
     return 256 + AGREE_MESSAGE_MAX + CONTROL_PROVIDERS * (PLUGIN_NAME_MAX + 4) + (size_t)size * 16 +
-           (size_t)hosts * (LOCAL_NAME_MAX + 4) + (size_t)decision_interior(size) * 24;
+           (size_t)hosts * (LOCAL_NAME_MAX + 5) + (size_t)decision_interior(size) * 24;
 }
 
 tutti_status decision_allocate(struct decision *decision, int size, int hosts)
@@ -186,9 +188,10 @@ tutti_status decision_allocate(struct decision *decision, int size, int hosts)
     decision->host_of = calloc((size_t)size, sizeof *decision->host_of);
     decision->cpu_sharers = calloc((size_t)size, sizeof *decision->cpu_sharers);
     decision->sockets = calloc((size_t)hosts, sizeof *decision->sockets);
+    decision->crowded = calloc((size_t)hosts, sizeof *decision->crowded);
     decision->addresses = calloc((size_t)decision->interior + 1, sizeof *decision->addresses);
     if (decision->nonces && decision->host_of && decision->cpu_sharers && decision->sockets &&
-        decision->addresses)
+        decision->crowded && decision->addresses)
         return TUTTI_OK;
     decision_free(decision);
     return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a decision about %d members", size);
@@ -200,11 +203,13 @@ void decision_free(struct decision *decision)
     free(decision->host_of);
     free(decision->cpu_sharers);
     free(decision->sockets);
+    free(decision->crowded);
     free(decision->addresses);
     decision->nonces = NULL;
     decision->host_of = NULL;
     decision->cpu_sharers = NULL;
     decision->sockets = NULL;
+    decision->crowded = NULL;
     decision->addresses = NULL;
 }
 
@@ -247,8 +252,10 @@ void decision_encode(struct writer *w, const struct decision *d)
         write_u32(w, (uint32_t)d->host_of[r]);
         write_u32(w, (uint32_t)d->cpu_sharers[r]);
     }
-    for (int h = 0; h < d->hosts; h++)
+    for (int h = 0; h < d->hosts; h++) {
         write_string(w, d->sockets[h]);
+        write_u8(w, d->crowded[h]);
+    }
     for (int i = 0; i < d->interior; i++)
         address_encode(w, &d->addresses[i]);
 }
@@ -282,8 +289,10 @@ bool decision_decode(const void *data, size_t bytes, int size, struct decision *
         d->host_of[i] = (int)host;
         d->cpu_sharers[i] = (int)sharers;
     }
-    for (int h = 0; h < d->hosts; h++)
+    for (int h = 0; h < d->hosts; h++) {
         read_string(&r, d->sockets[h], LOCAL_NAME_MAX);
+        d->crowded[h] = read_u8(&r) != 0;
+    }
     for (int i = 0; i < d->interior; i++)
         address_decode(&r, &d->addresses[i]);
     if (good && !r.bad)

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "base/codec.h"
+#include "base/cpu.h"
 #include "base/environment.h"
 #include "control/control.h"
 #include "local/local.h"
@@ -24,7 +25,7 @@
 
 enum {
     AGREE_PROTOCOL =
-        16, /* raised with every change of what members of a group tell each other, here,
+        17, /* raised with every change of what members of a group tell each other, here,
                            in the control plane, in shared memory or in our transports, and of what
                            all have to do alike: which algorithm a call takes, and its steps */
     AGREE_VERSION_MAX = 64,
@@ -69,10 +70,10 @@ struct offer {
     char backend[AGREE_BACKEND_MAX];         /* as asked for */
     char settings[ENVIRONMENT_SETTINGS_MAX]; /* that must be the same on all */
     char host_key[AGREE_HOST_KEY_MAX];       /* members with the same key may be local peers */
-    uint64_t cpus;                    /* members with the same share their CPUs; 0: unknown */
-    char socket_name[LOCAL_NAME_MAX]; /* where its local peers would meet */
-    struct sockaddr_storage address;  /* of its control listener */
-    tutti_status refused;             /* it cannot take part, for `refusal` */
+    struct cpu_share cpus;                   /* those that it may use */
+    char socket_name[LOCAL_NAME_MAX];        /* where its local peers would meet */
+    struct sockaddr_storage address;         /* of its control listener */
+    tutti_status refused;                    /* it cannot take part, for `refusal` */
     char refusal[AGREE_MESSAGE_MAX];
     char reasons[CONTROL_PROVIDERS]
                 [AGREE_MESSAGE_MAX]; /* why a candidate is not there; "": it is */
@@ -105,6 +106,7 @@ struct decision {
     int *host_of;                       /* [size] 0 .. hosts-1 by lowest rank */
     int *cpu_sharers;                   /* [size] members on the same CPUs, with itself */
     char (*sockets)[LOCAL_NAME_MAX];    /* [hosts] of each host's first member */
+    bool *crowded;                      /* [hosts] its members outnumber their CPUs */
     int interior;                       /* members with children in the tree */
     struct sockaddr_storage *addresses; /* [interior] */
 };

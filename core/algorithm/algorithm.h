@@ -76,12 +76,14 @@ static inline struct place local_block(const struct request *req, struct place b
  *
  * For blocks that travel together they come from the model. Trees win from 16 members on, but begin
  * late, since at half the price of a message at once 16 becomes 32. Bruck's all_gather wins from 6
- * members, below 10 KiB at 8 and 19 KiB at 16. Where members share few CPUs, a message costs time of a
- * CPU wherever it is, and few messages win earlier: over tcp on 2 CPUs Bruck's algorithms from 4 members and halving
- * from 5. There the model has Bruck's equal, and at 5 members 1.2 times slower.
+ * members, below 10 KiB at 8 and 19 KiB at 16. Where members outnumber their CPUs, few messages win
+ * earlier (thresholds.h): over tcp on 2 CPUs Bruck's algorithms, the tree of a scatter and halving from
+ * 4 members. There the model has Bruck's equal, so that they begin at 4 everywhere.
  */
 enum {
     BRUCK_MEMBERS_MIN = 4,
+    CROWDED_MEMBERS_MIN = 4,           /* scatter along a tree, halving */
+    RING_CROWDED_MIN = 5,              /* all_gather; 4 are faster directly, at every size */
     TREE_MEMBERS_MIN = 24,             /* gather and scatter */
     HALVING_MEMBERS_MIN = 6,           /* reduce_scatter */
     BLOCKS_TOGETHER_MAX = 4 * 1024 - 1 /* bytes of each; several of a host in one message */
@@ -164,6 +166,7 @@ struct algorithm {
     uint32_t flags;
     /* The range in which it is preferred to the rows behind it: bytes as in struct request. */
     struct bounds members;
+    uint64_t least_crowded;     /* members, where they outnumber their CPUs; 0: as elsewhere */
     enum threshold least, most; /* bytes; THRESHOLD_NONE: no bound */
     /* Which bytes are in the range, if the two thresholds alone do not say it. */
     bool (*fits)(const struct thresholds *thresholds, int members, uint64_t bytes);

@@ -7,9 +7,13 @@ const struct algorithm *const algorithm_table[ALGORITHMS] = {
 #undef ALGORITHM_ROW
 };
 
-static bool has_members(struct bounds bounds, uint64_t members)
+static bool has_members(const struct algorithm *algorithm, bool crowded, uint64_t members)
 {
-    return members >= bounds.least && (!bounds.most || members <= bounds.most);
+    const struct bounds bounds = algorithm->members;
+    const uint64_t least =
+        crowded && algorithm->least_crowded ? algorithm->least_crowded : bounds.least;
+
+    return members >= least && (!bounds.most || members <= bounds.most);
 }
 
 static bool has_bytes(const struct algorithm *algorithm, const struct thresholds *thresholds,
@@ -34,7 +38,7 @@ const struct algorithm *algorithm_find(const struct thresholds *thresholds,
 
         if (row->operation != operation || row->kind != kind || row->flags & without)
             continue;
-        if (has_members(row->members, (uint64_t)members) &&
+        if (has_members(row, thresholds->crowded, (uint64_t)members) &&
             has_bytes(row, thresholds, members, bytes))
             return row;
         first = first ? first : row;

@@ -45,4 +45,5 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.messages = n - 1, .message_bytes = (n - 1) * bytes)
 ALGORITHM(all_gather_ring, ALL_GATHER, MESSAGES, .members = {.least = 3},
-          .least = THRESHOLD_ALL_GATHER_RING_MIN, .emit = emit, .cost = cost);
+          .least_crowded = RING_CROWDED_MIN, .least = THRESHOLD_ALL_GATHER_RING_MIN, .emit = emit,
+          .cost = cost);

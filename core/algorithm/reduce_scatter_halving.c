@@ -150,5 +150,5 @@ static bool fits(const struct thresholds *thresholds, int members, uint64_t byte
 
 ALGORITHM(reduce_scatter_halving, REDUCE_SCATTER, MESSAGES,
           .flags = ALGORITHM_ROUNDS_ON_THE_WAY | ALGORITHM_NEEDS_EQUAL_BLOCKS,
-          .members = {.least = HALVING_MEMBERS_MIN}, .most = THRESHOLD_REDUCE_SCATTER_HALVING_MAX,
-          .fits = fits, .emit = emit, .cost = cost);
+          .members = {.least = HALVING_MEMBERS_MIN}, .least_crowded = CROWDED_MEMBERS_MIN,
+          .most = THRESHOLD_REDUCE_SCATTER_HALVING_MAX, .fits = fits, .emit = emit, .cost = cost);

@@ -43,5 +43,5 @@ static void emit(struct schedule *sched, const struct request *req)
 
 COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = (n - 1) * bytes)
 ALGORITHM(scatter_binomial, SCATTER, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
-          .members = {.least = TREE_MEMBERS_MIN}, .most = THRESHOLD_SCATTER_BINOMIAL_MAX,
-          .emit = emit, .cost = cost);
+          .members = {.least = TREE_MEMBERS_MIN}, .least_crowded = CROWDED_MEMBERS_MIN,
+          .most = THRESHOLD_SCATTER_BINOMIAL_MAX, .emit = emit, .cost = cost);

@@ -2,8 +2,8 @@
 #include "algorithm/thresholds.h"
 
 const struct threshold_row threshold_rows[THRESHOLDS] = {
-#define ROW(NAME, name, standard, least, most, meaning)                                            \
-    [THRESHOLD_##NAME] = {#name, standard, least, most, meaning},
+#define ROW(NAME, name, standard, crowded, least, most, meaning)                                   \
+    [THRESHOLD_##NAME] = {#name, standard, crowded, least, most, meaning},
     THRESHOLD_LIST(ROW)
 #undef ROW
 };
@@ -13,3 +13,11 @@ const struct thresholds thresholds_standard = {.bytes = {
                                                    THRESHOLD_LIST(STANDARD)
 #undef STANDARD
                                                }};
+
+void thresholds_fit(struct thresholds *thresholds, bool crowded)
+{
+    thresholds->crowded = crowded;
+    for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++)
+        if (!thresholds->tuned[i])
+            thresholds->bytes[i] = threshold_default((enum threshold)i, crowded);
+}

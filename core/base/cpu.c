@@ -175,3 +175,27 @@ uint64_t cpu_set_id(void)
     id = XXH3_64bits_withSeed(boot, strlen(boot), id);
     return id ? id : 1;
 }
+
+struct cpu_share cpu_share_here(void)
+{
+    return (struct cpu_share){.set = cpu_set_id(), .count = (uint32_t)cpu_usable()};
+}
+
+/* Whether a process before this one has the same. */
+static bool is_counted(const struct cpu_share *shares, int index)
+{
+    for (int i = 0; shares[index].set && i < index; i++)
+        if (shares[i].set == shares[index].set)
+            return true;
+    return false;
+}
+
+bool cpu_is_crowded(const struct cpu_share *shares, int processes)
+{
+    uint64_t cpus = 0;
+
+    for (int i = 0; i < processes && cpus < (uint64_t)processes; i++)
+        if (!is_counted(shares, i))
+            cpus += shares[i].count;
+    return cpus < (uint64_t)processes;
+}

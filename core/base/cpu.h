@@ -2,6 +2,7 @@
 /* How many CPUs this process may really use: what decides whether waiting may spin. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* CPUs of this thread's affinity mask; at least 1. */
@@ -24,6 +25,18 @@ uint64_t cpu_cache_share(uint32_t processes);
 
 /* The same where those without a CPU do not use their part meanwhile. */
 uint64_t cpu_cache_share_of_running(uint32_t processes);
+
+/* The CPUs that a process may use. */
+struct cpu_share {
+    uint64_t set;   /* cpu_set_id(): processes with the same share them; 0: unknown */
+    uint32_t count; /* cpu_usable() */
+};
+
+/* Of this process. Reads files: ask once. */
+struct cpu_share cpu_share_here(void);
+
+/* Whether processes outnumber all CPUs that they may use, of which each set counts once. */
+bool cpu_is_crowded(const struct cpu_share *shares, int processes);
 
 /* How many CPUs the kernel lists there, as in "0-7,64-71". */
 int cpu_count_listed(const char *list);

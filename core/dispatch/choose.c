@@ -184,7 +184,7 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
         if (algorithm->kind == ALGORITHM_INLINE || algorithm->kind == ALGORITHM_MAPPED)
             return "blocks of different sizes go by messages inside one host";
     }
-    if (!facts->crowded && algorithm->flags & ALGORITHM_SHARES_CPUS)
+    if (!facts->layout->thresholds->crowded && algorithm->flags & ALGORITHM_SHARES_CPUS)
         return "only where the ranks of the host outnumber its CPUs";
     if (fields->flags & CALL_UNEVEN && algorithm->flags & ALGORITHM_NEEDS_EQUAL_BLOCKS)
         return "blocks of different sizes go one by one";
@@ -217,7 +217,7 @@ static const struct algorithm *way_of(const struct group_facts *facts,
                                       const struct call_fields *fields, enum algorithm_kind kind,
                                       uint64_t bytes)
 {
-    const uint32_t without = (facts->crowded ? 0 : ALGORITHM_SHARES_CPUS) |
+    const uint32_t without = (facts->layout->thresholds->crowded ? 0 : ALGORITHM_SHARES_CPUS) |
                              (rounds_at_the_end(fields) ? ALGORITHM_ROUNDS_ON_THE_WAY : 0) |
                              (fields->flags & CALL_UNEVEN ? ALGORITHM_NEEDS_EQUAL_BLOCKS : 0);
 

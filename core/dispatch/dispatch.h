@@ -34,7 +34,6 @@ struct native_facts {
 struct group_facts {
     const struct layout *layout;
     bool mapped;                       /* the members of each host see each other's memory */
-    bool crowded;                      /* those of this host outnumber its CPUs */
     bool messages;                     /* any member reaches any other by messages */
     const char *local_name;            /* the backend whose memory is mapped; NULL: none */
     const char *remote_name;           /* the backend of the messages; NULL: none */

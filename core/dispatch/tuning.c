@@ -146,6 +146,7 @@ static tutti_status take_value(struct place_in_file where, enum threshold thresh
 
     if (parse_bytes(value, &bytes) && bytes >= row->least && bytes <= row->most) {
         thresholds->bytes[threshold] = bytes;
+        thresholds->tuned[threshold] = true;
         return TUTTI_OK;
     }
     snprintf(words, sizeof words,
@@ -292,6 +293,5 @@ void tuning_words(const struct thresholds *thresholds, const struct algorithm *a
     if (threshold && !thresholds->fixed[algorithm->operation])
         text_add(words, "%s %s = %llu%s", most ? "up to" : "from", threshold_rows[threshold].name,
                  (unsigned long long)thresholds->bytes[threshold],
-                 thresholds->bytes[threshold] == threshold_rows[threshold].standard ? ""
-                                                                                    : " as tuned");
+                 thresholds->tuned[threshold] ? " as tuned" : "");
 }

@@ -121,9 +121,9 @@ struct forming {
 struct group_needs {
     bool callers_only;     /* a plugin of it wants the program's own threads alone */
     bool no_engine_thread; /* so the engine thread rests; counted in the engine */
-    int neighbours;        /* members that share CPUs with this one, with itself … */
-    int cpus;              /* … and how many CPUs those are */
+    int neighbours, cpus;  /* members that share this one's CPUs, with itself; how many CPUs */
     bool oversubscribed;   /* they are more than the CPUs: nobody spins */
+    bool crowded;          /* members of this host outnumber all their CPUs, as all agree */
     bool no_spin;          /* its engine's threads need the cores: nobody spins for its calls */
 };
 

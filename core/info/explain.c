@@ -380,8 +380,9 @@ static void explain_message(const struct carriers *carriers, const struct backen
            user);
 }
 
-static tutti_status make_layout(const tutti_explain_query *query,
-                                const struct thresholds *thresholds, struct layout *ret_layout)
+/* As if all CPUs that this process may use were those of each member. */
+static tutti_status make_layout(const tutti_explain_query *query, struct thresholds *thresholds,
+                                struct layout *ret_layout)
 {
     if (query->members < 1 || query->members > MEMBERS_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "%d members: give 1 to %d", query->members,
@@ -392,8 +393,10 @@ static tutti_status make_layout(const tutti_explain_query *query,
 
     if (!host_of || (!status && layout_init(ret_layout, query->members, 0, host_of)))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for %d members", query->members);
-    if (!status)
+    if (!status) {
+        thresholds_fit(thresholds, ret_layout->hosts == 1 && ret_layout->size > cpu_usable());
         ret_layout->thresholds = thresholds;
+    }
     return status;
 }
 
@@ -415,7 +418,6 @@ static tutti_status explain(const struct backend_choice *choice, const struct ca
 
     facts = ruled ? carriers_rule_facts(carriers, choice, rule, layout, &native)
                   : carriers_facts(carriers, layout, &native);
-    facts.crowded = facts.mapped && layout->size > cpu_usable();
     if (asked.on_device && choose_device_way(&facts, &asked.fields))
         asked.fields.flags |= CALL_DIRECT;
     return explain_collective(&facts, ruled ? rule : NULL, &asked, fn, user);

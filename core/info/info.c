@@ -105,12 +105,16 @@ static void info_tuning(const struct info_rows *rows)
     for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++) {
         const struct threshold_row *row = &threshold_rows[i];
 
-        if (thresholds.bytes[i] == row->standard)
-            info_row(rows, row->name, "%llu; %s", (unsigned long long)row->standard, row->meaning);
+        const unsigned long long bytes = thresholds.bytes[i];
+
+        if (thresholds.tuned[i])
+            info_row(rows, row->name, "%llu, default %llu; %s", bytes,
+                     (unsigned long long)row->standard, row->meaning);
+        else if (row->crowded)
+            info_row(rows, row->name, "%llu, crowded %llu; %s", bytes,
+                     (unsigned long long)row->crowded, row->meaning);
         else
-            info_row(rows, row->name, "%llu, default %llu; %s",
-                     (unsigned long long)thresholds.bytes[i], (unsigned long long)row->standard,
-                     row->meaning);
+            info_row(rows, row->name, "%llu; %s", bytes, row->meaning);
     }
     for (int i = 0; i < OPERATION_COUNT; i++)
         if (thresholds.fixed[i])

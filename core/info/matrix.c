@@ -36,7 +36,7 @@ struct listing {
     void *user;
     const struct carriers *carriers;
     const char *layout;
-    struct group_facts facts;
+    struct group_facts facts, crowded; /* the second: where members outnumber the CPUs of a host */
     struct native_facts native;
     char unreached[96]; /* why members of this layout make no group; "": they do */
 };
@@ -58,6 +58,18 @@ static bool is_engine_alone(const struct listing *listing, const struct plan *pl
            strcmp(plan->provider, listing->facts.remote_name) != 0;
 }
 
+/* Algorithms that no group with a CPU for each member takes. */
+static tutti_status add_crowded(const struct listing *listing, const struct call_fields *fields,
+                                uint32_t element_bytes, char algorithms[ALGORITHM_WORDS_MAX])
+{
+    struct plan plan;
+    tutti_status status = plan_choose(&listing->crowded, fields, element_bytes, &plan);
+
+    if (!status)
+        add_word(algorithms, plan.algorithm->name);
+    return status;
+}
+
 /* The algorithms from the smallest size to the largest, and the provider that carries the largest.
  * An engine that does the other sizes and carries nothing is named in front. */
 static tutti_status sweep(const struct listing *listing, struct call_fields fields,
@@ -74,6 +86,9 @@ static tutti_status sweep(const struct listing *listing, struct call_fields fiel
         if (status)
             return status;
         add_word(ret_algorithms, last.algorithm->name);
+        status = add_crowded(listing, &fields, element_bytes, ret_algorithms);
+        if (status)
+            return status;
         if (is_engine_alone(listing, &last))
             engine = last;
     }
@@ -193,12 +208,18 @@ static void list_messages(const struct listing *listing)
 
 static tutti_status list_placing(struct listing *listing, const struct placing *placing)
 {
-    struct layout layout;
+    struct thresholds thresholds = thresholds_standard;
+    struct layout layout, crowded;
 
     if (layout_init(&layout, MEMBERS, 0, placing->host_of))
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a layout");
     listing->layout = placing->name;
     listing->facts = carriers_facts(listing->carriers, &layout, &listing->native);
+    crowded = layout;
+    thresholds_fit(&thresholds, layout.hosts == 1);
+    crowded.thresholds = &thresholds;
+    listing->crowded = listing->facts;
+    listing->crowded.layout = &crowded;
     *listing->unreached = 0;
     if (!listing->facts.messages)
         snprintf(listing->unreached, sizeof listing->unreached,

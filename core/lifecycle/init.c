@@ -174,14 +174,13 @@ static void gather_facts(struct tutti_group *group)
     struct endpoint *local = &group->ways.endpoints[LOCAL],
                     *remote = &group->ways.endpoints[REMOTE];
     const bool mapped = endpoint_maps(group, LOCAL);
-    const bool crowded = mapped && mapped_is_crowded(&group->ways.mapped);
     const bool inside = local->ops && (group->layout.hosts == 1 || !remote->ops);
 
+    thresholds_fit(&group->thresholds, group->layout.hosts == 1 && group->needs.crowded);
     group->layout.thresholds = &group->thresholds;
     group->ways.routes.each[0].facts = (struct group_facts){
         .layout = &group->layout,
         .mapped = mapped,
-        .crowded = crowded,
         .messages = group->size > 1,
         .local_name = mapped ? local->user.name : NULL,
         .remote_name = inside        ? local->user.name
@@ -196,7 +195,8 @@ static void gather_facts(struct tutti_group *group)
         group->origin.is_world && group->needs.neighbours > group->needs.cpus;
     atomic_fetch_add(&group->context->engine.oversubscribed, group->needs.oversubscribed);
     if (group->ways.has_mapped)
-        mapped_fit_cpus(&group->ways.mapped, crowded || group->context->engine.oversubscribed);
+        mapped_fit_cpus(&group->ways.mapped,
+                        group->needs.crowded || group->context->engine.oversubscribed);
     group->needs.no_spin = native_needs_cores(group);
     group->needs.no_engine_thread = group->needs.callers_only; /* counted from here on */
     atomic_fetch_add(&group->context->engine.callers_only, group->needs.no_engine_thread);

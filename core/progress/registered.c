@@ -164,7 +164,7 @@ bool registered_may_read(struct tutti_group *group, const struct call_fields *fi
 {
     return fields->operation == OPERATION_SCATTER && bytes >= READ_BYTES_MIN &&
            !(fields->flags & CALL_UNEVEN) && group->ways.has_mapped &&
-           !group->ways.mapped.reads.never && mapped_is_crowded(&group->ways.mapped);
+           !group->ways.mapped.reads.never && group->needs.crowded;
 }
 
 /* Whether the kernel can read all blocks, which it cannot in a device's memory. */

@@ -397,7 +397,7 @@ tutti_status endpoints_map_test(struct tutti_group *group)
         status = mapped_init(&group->ways.mapped, local->count, local->self, bases, ranks);
     group->ways.has_mapped = !status;
     if (!status) {
-        mapped_tell_cpus(&group->ways.mapped, cpu_usable(), cpu_set_id(), cpu_l2_bytes());
+        mapped_tell_l2(&group->ways.mapped, cpu_l2_bytes());
         group->ways.mapped.uncached = cpu_cache_share((uint32_t)local->count);
         peer_reads_begin(&group->ways.mapped, processes, environment_lets_peers_read());
     }

@@ -224,15 +224,13 @@ void routes_gather_facts(struct tutti_group *group)
         const char *between = group->ways.endpoints[way.between].user.name;
         const bool mapped = endpoint_maps(group, way.inside);
 
-        each->facts =
-            (struct group_facts){.layout = &group->layout,
-                                 .mapped = mapped,
-                                 .crowded = mapped && mapped_is_crowded(&group->ways.mapped),
-                                 .messages = true,
-                                 .local_name = mapped ? inside : NULL,
-                                 .remote_name = between,
-                                 .remote_cost = group->ways.endpoints[way.between].cost,
-                                 .native = engine_of(group, route)};
+        each->facts = (struct group_facts){.layout = &group->layout,
+                                           .mapped = mapped,
+                                           .messages = true,
+                                           .local_name = mapped ? inside : NULL,
+                                           .remote_name = between,
+                                           .remote_cost = group->ways.endpoints[way.between].cost,
+                                           .native = engine_of(group, route)};
         name_composed(each);
     }
 }

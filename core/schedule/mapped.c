@@ -46,6 +46,11 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     return TUTTI_OK;
 }
 
+void mapped_tell_l2(struct mapped *mapped, uint64_t bytes)
+{
+    atomic_store_explicit(&mapped->areas[mapped->self]->l2.value, bytes, memory_order_release);
+}
+
 void mapped_fit_cpus(struct mapped *mapped, bool crowded)
 {
     const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_acquire);

@@ -129,8 +129,7 @@ struct mapped_area {
     struct mapped_counter words[WORD_COUNT];
     struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
     struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits.h */
-    /* How many CPUs the owner may use, which set of CPUs that is, and the bytes of an L2 (0: unknown). */
-    struct mapped_counter cpus, cpu_set, l2;
+    struct mapped_counter l2;       /* bytes of one of the owner's CPUs; 0: unknown */
     struct peer_reads_word reads;
     _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */
@@ -197,7 +196,10 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
                          const int *ranks);
 void mapped_free(struct mapped *mapped);
 
-/* Once all members have told of their CPUs: when streaming stores are worth it (`crowded`: ranks outnumber the CPUs;
+/* Each member tells the bytes of a level 2 cache, before the group is complete. */
+void mapped_tell_l2(struct mapped *mapped, uint64_t bytes);
+
+/* Once all have told: when streaming stores are worth it (`crowded`: ranks outnumber the CPUs;
  * members may differ), and how much of the windows is used, which is the same on all. */
 void mapped_fit_cpus(struct mapped *mapped, bool crowded);
 

@@ -71,12 +71,3 @@ bool mapped_round_is_given(const struct mapped *mapped, uint64_t *ret_round);
 /* Sleeps until that round is done, for `ms` at most. Reads shared words alone, so that another thread
  * may take the round meanwhile. Returns whether it is done. */
 bool mapped_round_rest(const struct mapped *mapped, uint64_t round, unsigned ms);
-
-/*
- * Whether the local peers outnumber their CPUs. Each member tells, before the group is complete, how
- * many CPUs it may use, which set of CPUs that is, and the bytes of their level 2 cache (0: unknown).
- * What all have told gives the same answer on all of them. Sets that differ count as if they had no CPU
- * in common, so the answer may be no where it could be yes.
- */
-void mapped_tell_cpus(struct mapped *mapped, int cpus, uint64_t cpu_set, uint64_t l2_bytes);
-bool mapped_is_crowded(const struct mapped *mapped);

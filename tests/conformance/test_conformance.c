@@ -29,7 +29,6 @@ enum {
     FULL_DEADLINE_MS = 3600000,
     SECONDS = 30,
     FOREIGN_SECONDS = 60,
-    MANY = 8,
     MPI_FEW = 4, /* members of a job of MPI in a short run */
     SEEDS_OF_DELAYS = 5
 };
@@ -155,8 +154,8 @@ static struct ranks *start_ranks(const struct start *start, const char *case_nam
     static struct variables variables;
 
     make_variables(start, &variables);
-    if (start->members == MANY)
-        ranks_limit_cpus(MANY - 1); /* they are crowded on every machine: see served.tsv */
+    /* From three on they are crowded on every machine: see served.tsv. */
+    ranks_limit_cpus(start->members > 2 ? start->members - 1 : INT_MAX);
     return ranks_start(&(struct ranks_options){
         .program = "rank_conformance",
         .case_name = case_name,

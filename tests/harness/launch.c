@@ -45,11 +45,14 @@ int64_t ranks_now_ns(void)
 
 void ranks_limit_cpus(int most)
 {
-    cpu_set_t usable, few;
+    static cpu_set_t usable;
+    static bool is_known; /* before the first limit */
+    cpu_set_t few;
 
     CPU_ZERO(&few);
-    if (sched_getaffinity(0, sizeof usable, &usable))
+    if (!is_known && sched_getaffinity(0, sizeof usable, &usable))
         return;
+    is_known = true;
     for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&few) < most; cpu++)
         if (CPU_ISSET(cpu, &usable))
             CPU_SET(cpu, &few);

@@ -58,9 +58,11 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
     *member = (struct sim_member){.world = world, .rank = rank, .weight = 1};
     if (layout_init(&member->layout, world->size, rank, host_of))
         sim_fail("no memory");
+    member->thresholds = thresholds_standard;
+    thresholds_fit(&member->thresholds, member->layout.hosts == 1 && world->size % 2 == 0);
+    member->layout.thresholds = &member->thresholds;
     member->facts = (struct group_facts){.layout = &member->layout,
                                          .mapped = world->mapped,
-                                         .crowded = world->mapped && world->size % 2 == 0,
                                          .messages = true,
                                          .local_name = "shm",
                                          .remote_name = "tcp",

@@ -46,6 +46,7 @@ struct sim_member {
     struct sim_world *world;
     int rank;
     struct layout layout;
+    struct thresholds thresholds;
     struct group_facts facts;
     struct mapped mapped;
     struct schedule schedule;

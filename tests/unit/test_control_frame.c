@@ -153,6 +153,7 @@ Test(agree_wire, decisions_survive_the_way_and_cut_ones_are_refused, .timeout = 
         in.host_of[r] = r % 2;
         in.cpu_sharers[r] = 1 + r;
     }
+    in.crowded[1] = true;
     for (int i = 0; i < in.interior; i++)
         in.addresses[i] = an_address();
     decision_encode(&w, &in);
@@ -161,6 +162,7 @@ Test(agree_wire, decisions_survive_the_way_and_cut_ones_are_refused, .timeout = 
     cr_assert_eq(out.nonces[19], 1019);
     cr_assert_eq(out.host_of[19], 1);
     cr_assert_eq(out.cpu_sharers[19], 20);
+    cr_assert(!out.crowded[0] && out.crowded[1]);
     decision_free(&out);
     cr_assert_not(decision_decode(buffer, w.size, 19, &out), "of another size");
     decision_free(&in);

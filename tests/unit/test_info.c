@@ -73,6 +73,22 @@ Test(info, a_list_of_cpus_is_counted, .timeout = 10)
     cr_expect_eq(cpu_count_listed("\n"), 0);
 }
 
+static void expect_crowded(const struct cpu_share shares[3], bool crowded)
+{
+    cr_expect_eq(cpu_is_crowded(shares, 3), crowded, "sets %d %d %d", (int)shares[0].set,
+                 (int)shares[1].set, (int)shares[2].set);
+}
+
+Test(info, processes_may_outnumber_their_cpus, .timeout = 10)
+{
+    expect_crowded((struct cpu_share[]){{5, 2}, {5, 2}, {5, 2}}, true);
+    expect_crowded((struct cpu_share[]){{5, 3}, {5, 3}, {5, 3}}, false);
+    expect_crowded((struct cpu_share[]){{5, 1}, {6, 1}, {7, 1}}, false); /* each bound to one */
+    expect_crowded((struct cpu_share[]){{5, 1}, {6, 1}, {5, 1}}, true);
+    expect_crowded((struct cpu_share[]){{5, 64}, {6, 1}, {6, 1}}, false); /* one of them is free */
+    expect_crowded((struct cpu_share[]){{0, 1}, {0, 1}, {0, 1}}, false);  /* unknown */
+}
+
 Test(info, processes_share_the_caches, .timeout = 10)
 {
     const uint64_t one = cpu_cache_share(1), many = cpu_cache_share(100000);

@@ -204,29 +204,7 @@ Test(rounds, every_member_hears_of_a_local_peer_in_another_call, .timeout = 5)
     host_close(&host);
 }
 
-/* ---- whether rounds are taken ---- */
-
-static void expect_crowded(const int cpus[MEMBERS], const uint64_t sets[MEMBERS], bool crowded)
-{
-    struct host host;
-
-    host_open(&host);
-    for (int i = 0; i < MEMBERS; i++)
-        mapped_tell_cpus(&host.mapped[i], cpus[i], sets[i], 0);
-    for (int i = 0; i < MEMBERS; i++)
-        cr_expect_eq(mapped_is_crowded(&host.mapped[i]), crowded, "member %d", i);
-    host_close(&host);
-}
-
-Test(rounds, members_agree_on_whether_they_outnumber_their_cpus, .timeout = 5)
-{
-    expect_crowded((int[]){2, 2, 2}, (uint64_t[]){5, 5, 5}, true);
-    expect_crowded((int[]){3, 3, 3}, (uint64_t[]){5, 5, 5}, false);
-    expect_crowded((int[]){1, 1, 1}, (uint64_t[]){5, 6, 7}, false); /* each bound to one */
-    expect_crowded((int[]){1, 1, 1}, (uint64_t[]){5, 6, 5}, true);
-    expect_crowded((int[]){64, 1, 1}, (uint64_t[]){5, 6, 6}, false); /* one of them is free */
-    expect_crowded((int[]){1, 1, 1}, (uint64_t[]){0, 0, 0}, false);  /* unknown */
-}
+/* ---- the windows ---- */
 
 static void expect_window(const uint64_t l2[MEMBERS], uint32_t pages)
 {
@@ -234,7 +212,7 @@ static void expect_window(const uint64_t l2[MEMBERS], uint32_t pages)
 
     host_open(&host);
     for (int i = 0; i < MEMBERS; i++)
-        mapped_tell_cpus(&host.mapped[i], MEMBERS, 5, l2[i]);
+        mapped_tell_l2(&host.mapped[i], l2[i]);
     for (int i = 0; i < MEMBERS; i++) {
         mapped_fit_cpus(&host.mapped[i], false);
         cr_expect_eq(host.mapped[i].few_pages, pages, "member %d", i);

@@ -63,6 +63,22 @@ Test(tuning, what_the_file_does_not_set_keeps_its_standard_value)
     cr_expect_arr_eq(&t, &thresholds_standard, sizeof t);
 }
 
+Test(tuning, what_the_file_sets_also_holds_where_members_outnumber_their_cpus)
+{
+    struct thresholds t;
+
+    cr_assert_eq(read_text("broadcast_scatter_all_gather_min = 32K\n", &t), TUTTI_OK);
+    thresholds_fit(&t, true);
+    cr_expect_eq(t.bytes[THRESHOLD_BROADCAST_SCATTER_MIN], 32 << 10);
+    cr_expect_eq(t.bytes[THRESHOLD_REDUCE_PARTS_MIN],
+                 threshold_rows[THRESHOLD_REDUCE_PARTS_MIN].crowded);
+    cr_expect_eq(t.bytes[THRESHOLD_MESSAGE_PIECE],
+                 threshold_rows[THRESHOLD_MESSAGE_PIECE].standard);
+    thresholds_fit(&t, false); /* a group on several hosts, made from it */
+    cr_expect_eq(t.bytes[THRESHOLD_REDUCE_PARTS_MIN],
+                 threshold_rows[THRESHOLD_REDUCE_PARTS_MIN].standard);
+}
+
 Test(tuning, the_users_own_file_is_read_and_may_be_absent)
 {
     struct thresholds t;
@@ -168,6 +184,7 @@ Test(tuning, a_threshold_decides_about_its_algorithm)
     struct text words = text_in(buffer, sizeof buffer);
 
     t.bytes[THRESHOLD_RECURSIVE_DOUBLING_MAX] = 100;
+    t.tuned[THRESHOLD_RECURSIVE_DOUBLING_MAX] = true;
     cr_expect_str_eq(algorithm_find(&t, OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, 4, 100, 0)->name,
                      "all_reduce_recursive_doubling");
     cr_expect_str_eq(algorithm_find(&t, OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, 4, 104, 0)->name,

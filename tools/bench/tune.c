@@ -19,7 +19,8 @@
 
 enum {
     TURNS = 5,
-    STEPS = 6 /* factors of two from the standard value, at most, up and down */
+    STEPS = 6,         /* factors of two from the standard value, at most, up and down */
+    LONGEST = 64 << 20 /* bytes, where the standard value is no larger */
 };
 
 static const double noise = 0.05;
@@ -148,7 +149,7 @@ static int highest_step(const struct tuning *t)
 {
     int step = 0;
 
-    while (step < STEPS && t->standard << (step + 1) <= t->subject->most)
+    while (step < STEPS && t->standard << (step + 1) <= MIN(t->subject->most, LONGEST))
         step++;
     return step;
 }
@@ -444,12 +445,23 @@ static void note_unused(struct tuning *t)
         printf("# %s\n", words->str);
 }
 
+/* The ranks choose by other values there (tutti info). */
+static bool is_crowded(const struct tune_job *job)
+{
+    return job->facts->hosts == 1 && job->size > job->facts->usable_cpus;
+}
+
 static void take_standard(const char *section, const char *name, const char *value, void *user)
 {
     struct tuning *t = user;
 
-    if (strcmp(section, "tuning") == 0 && strcmp(name, t->subject->threshold) == 0)
-        t->standard = g_ascii_strtoull(value, NULL, 10);
+    static const char crowded[] = ", crowded ";
+
+    if (strcmp(section, "tuning") != 0 || strcmp(name, t->subject->threshold) != 0)
+        return;
+    t->standard = g_ascii_strtoull(value, (gchar **)&value, 10);
+    if (is_crowded(t->job) && g_str_has_prefix(value, crowded))
+        t->standard = g_ascii_strtoull(value + strlen(crowded), NULL, 10);
 }
 
 static tutti_status tune(struct tuning *t)
