@@ -252,14 +252,18 @@ static void make_calls(const struct direct *form, float *data, int calls)
 }
 
 /* Neither inlined nor merged, so that the tool has a name for each. */
-__attribute__((noinline, noclone, no_icf)) static void counted_tutti(const struct direct *form,
-                                                                     float *data)
+#ifdef __clang__
+#define COUNTED_FUNCTION __attribute__((noinline)) static void
+#else
+#define COUNTED_FUNCTION __attribute__((noinline, noclone, no_icf)) static void
+#endif
+
+COUNTED_FUNCTION counted_tutti(const struct direct *form, float *data)
 {
     make_calls(form, data, COUNTED);
 }
 
-__attribute__((noinline, noclone, no_icf)) static void counted_direct(const struct direct *form,
-                                                                      float *data)
+COUNTED_FUNCTION counted_direct(const struct direct *form, float *data)
 {
     make_calls(form, data, COUNTED);
 }
