@@ -371,7 +371,7 @@ static int count_cpu_sharers(const struct agreement *a, int rank)
     return count;
 }
 
-/* The same on all members, unlike what each counts for itself: they choose algorithms by it. */
+/* Members choose algorithms by it, so one counts for all. */
 static tutti_status find_crowded(const struct agreement *a, struct decision *d)
 {
     AUTOFREE struct cpu_share *shares = calloc((size_t)d->size, sizeof *shares);

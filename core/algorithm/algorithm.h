@@ -78,12 +78,12 @@ static inline struct place local_block(const struct request *req, struct place b
  * late, since at half the price of a message at once 16 becomes 32. Bruck's all_gather wins from 6
  * members, below 10 KiB at 8 and 19 KiB at 16. Where members outnumber their CPUs, few messages win
  * earlier (thresholds.h): over tcp on 2 CPUs Bruck's algorithms, the tree of a scatter and halving from
- * 4 members. There the model has Bruck's equal, so that they begin at 4 everywhere.
+ * 4 members. With 4 the model has Bruck's equal to direct ones, so Bruck's begin there everywhere.
  */
 enum {
     BRUCK_MEMBERS_MIN = 4,
     CROWDED_MEMBERS_MIN = 4,           /* scatter along a tree, halving */
-    RING_CROWDED_MIN = 5,              /* all_gather; 4 are faster directly, at every size */
+    RING_CROWDED_MIN = 5,              /* all_gather; fewer take the direct way instead */
     TREE_MEMBERS_MIN = 24,             /* gather and scatter */
     HALVING_MEMBERS_MIN = 6,           /* reduce_scatter */
     BLOCKS_TOGETHER_MAX = 4 * 1024 - 1 /* bytes of each; several of a host in one message */

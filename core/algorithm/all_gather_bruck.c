@@ -28,12 +28,12 @@ static void emit(struct schedule *sched, const struct request *req)
                       place_after(blocks, (uint64_t)i * req->bytes), req->bytes);
 }
 
-COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = n * bytes)
 static bool fits(const struct thresholds *thresholds, int members, uint64_t bytes)
 {
     (void)members;
     return bytes < thresholds->bytes[THRESHOLD_ALL_GATHER_RING_MIN];
 }
 
+COST(.messages = log2_ceil(n), .message_bytes = (n - 1) * bytes, .mapped_bytes = n * bytes)
 ALGORITHM(all_gather_bruck, ALL_GATHER, MESSAGES, .flags = ALGORITHM_NEEDS_EQUAL_BLOCKS,
           .members = {.least = BRUCK_MEMBERS_MIN}, .fits = fits, .emit = emit, .cost = cost);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * all_gather, direct: everybody sends its block to everybody. Cost: alpha + (n-1) * bytes * beta in
- * one step, n-1 messages a member; wins for short blocks of few members.
+ * one step, n-1 messages a member; wins for short blocks of few members, and for long ones of
+ * 3 or 4 members that outnumber their CPUs.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"

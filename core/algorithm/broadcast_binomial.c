@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broadcast, binomial tree: a member that has the vector sends it on, at distances that halve.
- * Cost: log2(n) * (alpha + bytes * beta); wins for short vectors. Invariant: counted from the root,
+ * Cost: log2(n) * (alpha + bytes * beta); wins for short vectors, and up to
+ * some MiB where members outnumber their CPUs. Invariant: counted from the root,
  * before distance d every multiple of 2d has the vector.
  */
 #include "algorithm/binomial.h"

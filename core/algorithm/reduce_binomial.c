@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reduce, binomial tree: at distances that double, every second member hands what it has to the one
- * below it and is done. Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins for short vectors.
+ * below it and is done. Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins for short vectors, and for
+ * long ones where members outnumber their CPUs.
  * Invariant: counted from the root, before distance d every multiple of d that is still in holds the
  * reduction of the d members from itself on.
  */

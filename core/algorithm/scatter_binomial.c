@@ -3,7 +3,7 @@
  * scatter, binomial tree: each member gets the blocks of its subtree in one message, in the order of the
  * members counted from the root, and hands on what is its children's. Cost: log2(n) * alpha + (n-1) *
  * bytes * (beta + a copy); wins for short blocks of many members, since the root sends log2(n)
- * messages instead of n-1.
+ * messages instead of n-1. Where members outnumber their CPUs, it does from 4 members on.
  */
 #include "algorithm/binomial.h"
 

@@ -3,8 +3,8 @@
  * X(NAME, name, standard, crowded, least, most, meaning): the sizes, in bytes, at which one algorithm
  * overtakes another, and by which long calls are cut. A tuning file may set each within its limits
  * (dispatch/tuning.h). `crowded` takes the place of the standard value in a group on one host whose
- * members outnumber their CPUs: there a message costs time of a CPU wherever it is, so few long
- * messages win. 0: it is the same.
+ * members outnumber their CPUs: there a message costs time of a CPU wherever it is, so algorithms with
+ * few messages win. 0: it is the same.
  *
  * All members of a group have the same thresholds: they compare them when the group is made. A threshold
  * is read when a plan is made, and never in a call that has its plan.
@@ -12,7 +12,8 @@
  * The standard values were measured on two cores that share a cache, or come from the model, where a
  * message that follows another costs 6 us over TCP and one of several at once 1.5 us. There trees win
  * from 16 members on, below 2 KiB, 5 KiB at 24 and 12 KiB at 64; Bruck's all_to_all wins below 1.3 to
- * 2 KiB. Those of crowded hosts were measured with 4 and 8 members over TCP on 2 CPUs.
+ * 2 KiB. Those of crowded hosts were measured with 4 and 8 members over TCP on 2 CPUs. With
+ * 8 members the tree of a reduce wins at 32 MiB, too, but takes scratch for two vectors on each.
  */
 #pragma once
 
@@ -41,9 +42,9 @@
       THRESHOLD_MOST, "the longest vector that recursive doubling takes")                          \
     X(RING_MIN, all_reduce_ring_min, 16 * 1024, 0, 0, THRESHOLD_MOST,                              \
       "the shortest vector that the ring takes with 3 members; it grows with their cube")          \
-    X(BROADCAST_SCATTER_MIN, broadcast_scatter_all_gather_min, 32 * 1024, 16 << 20, 0,             \
+    X(BROADCAST_SCATTER_MIN, broadcast_scatter_all_gather_min, 32 * 1024, 8 << 20, 0,              \
       THRESHOLD_MOST, "the shortest vector that is cut into a part for each member")               \
-    X(REDUCE_PARTS_MIN, reduce_parts_min, 16 * 1024, 64 << 20, 0, THRESHOLD_MOST,                  \
+    X(REDUCE_PARTS_MIN, reduce_parts_min, 16 * 1024, 8 << 20, 0, THRESHOLD_MOST,                   \
       "the shortest vector that is cut into a part for each member")                               \
     X(ALL_GATHER_RING_MIN, all_gather_ring_min, 16 * 1024, 0, 0, THRESHOLD_MOST,                   \
       "the shortest block that travels round the ring, with 3 members or more, or 5 where ranks "  \
@@ -51,8 +52,9 @@
     X(ALL_TO_ALL_BRUCK_MAX, all_to_all_bruck_max, 1536 - 1, 6 * 1024, 0, THRESHOLD_MOST,           \
       "the longest block that travels in Bruck's steps, with 4 members or more")                   \
     X(REDUCE_SCATTER_HALVING_MAX, reduce_scatter_halving_max, 8 * 1024, 0, 0, THRESHOLD_MOST,      \
-      "the longest block that recursive halving takes, with 8 members; shorter where their "       \
-      "number is no power of 2, from 6 on")                                                        \
+      "the longest block that recursive halving takes, with 8 members, or 4 where ranks "          \
+      "outnumber "                                                                                 \
+      "CPUs; shorter where their number is no power of 2, from 6 or 5 on")                         \
     X(GATHER_BINOMIAL_MAX, gather_binomial_max, 4 * 1024 - 1, 0, 0, THRESHOLD_MOST,                \
       "the longest block that travels along a tree, with 24 members or more")                      \
     X(SCATTER_BINOMIAL_MAX, scatter_binomial_max, 4 * 1024 - 1, 4 * 1024, 0, THRESHOLD_MOST,       \

@@ -35,7 +35,8 @@ struct cpu_share {
 /* Of this process. Reads files: ask once. */
 struct cpu_share cpu_share_here(void);
 
-/* Whether processes outnumber all CPUs that they may use, of which each set counts once. */
+/* Whether processes outnumber all CPUs that they may use. Each set counts once, and those that differ as if they had no
+ * CPU in common, so the answer may be no where it could be yes. */
 bool cpu_is_crowded(const struct cpu_share *shares, int processes);
 
 /* How many CPUs the kernel lists there, as in "0-7,64-71". */

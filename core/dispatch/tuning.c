@@ -273,9 +273,13 @@ tutti_status tuning_read(struct thresholds *ret_thresholds)
 
 void tuning_settings(const struct thresholds *thresholds, struct text *settings)
 {
-    for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++)
-        text_add(settings, "%s (%s)=%llu\n", threshold_rows[i].name, variable,
-                 (unsigned long long)thresholds->bytes[i]);
+    for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++) {
+        /* What a file sets is not fitted to the group later, even if it is the standard value. */
+        const bool stays = thresholds->tuned[i] && threshold_rows[i].crowded;
+
+        text_add(settings, "%s (%s)=%llu%s\n", threshold_rows[i].name, variable,
+                 (unsigned long long)thresholds->bytes[i], stays ? " from a file" : "");
+    }
     text_add(settings, "algorithms (%s)=", variable);
     for (int i = 0; i < OPERATION_COUNT; i++)
         if (thresholds->fixed[i])

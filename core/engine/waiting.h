@@ -29,9 +29,8 @@ enum {
     /* Longer than a hand-over between two CPUs (0.05 to 0.2 µs) and a step of a collective of some KiB,
      * shorter than a sleep and its wake, which cost 100 µs. */
     WAITING_SPINS = 2000,
-    /* Some 40 µs where no other thread wants the CPU, as long as a message of 32 KiB takes over TCP. With 10
-     * two of four ranks exchanged such messages in 100 µs, with 40 in 23, as no CPU went idle in between. More
-     * delays the rank that has the work: with 200 two of eight took 49 µs instead of 26. */
+    /* Some 40 µs where no other thread wants the CPU, longer than a message of 32 KiB takes over TCP: no CPU
+     * goes idle meanwhile. More delay the rank that has the work. bench/README.md has figures. */
     WAITING_YIELDS = 40,
     /* Of a blocking call, inline or in rounds, before it rests in a round or goes to the general wait.
      * Among many ranks most yields only switch to ranks that wait, too. On 2 CPUs 24 ranks reduce 8 bytes

@@ -200,7 +200,7 @@ struct tutti_group {
     bool has_checksums;           /* behind each message; collectives go by messages */
     enum environment_tls tls;     /* what was asked for */
     int32_t encryption;           /* TUTTI_ENCRYPTION_…: what it came to */
-    struct thresholds thresholds; /* those of the tuning file */
+    struct thresholds thresholds; /* of the tuning file, fitted to the group */
 
     /* while it is made */
     const struct forming *forming; /* NULL: it is made, or a world */

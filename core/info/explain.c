@@ -380,7 +380,7 @@ static void explain_message(const struct carriers *carriers, const struct backen
            user);
 }
 
-/* As if all CPUs that this process may use were those of each member. */
+/* Assumes that the members on one host share the CPUs of this process. */
 static tutti_status make_layout(const tutti_explain_query *query, struct thresholds *thresholds,
                                 struct layout *ret_layout)
 {

@@ -12,6 +12,7 @@
 #include "base/cgroup.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "dispatch/tuning.h"
 #include "plugin/search.h"
 #include "reduce/reduce.h"
@@ -104,17 +105,15 @@ static void info_tuning(const struct info_rows *rows)
     }
     for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++) {
         const struct threshold_row *row = &threshold_rows[i];
+        char words[96];
+        struct text text = text_in(words, sizeof words);
 
-        const unsigned long long bytes = thresholds.bytes[i];
-
+        text_add(&text, "%llu", (unsigned long long)thresholds.bytes[i]);
         if (thresholds.tuned[i])
-            info_row(rows, row->name, "%llu, default %llu; %s", bytes,
-                     (unsigned long long)row->standard, row->meaning);
-        else if (row->crowded)
-            info_row(rows, row->name, "%llu, crowded %llu; %s", bytes,
-                     (unsigned long long)row->crowded, row->meaning);
-        else
-            info_row(rows, row->name, "%llu; %s", bytes, row->meaning);
+            text_add(&text, ", default %llu", (unsigned long long)row->standard);
+        if (row->crowded)
+            text_add(&text, ", crowded %llu", (unsigned long long)row->crowded);
+        info_row(rows, row->name, "%s; %s", words, row->meaning);
     }
     for (int i = 0; i < OPERATION_COUNT; i++)
         if (thresholds.fixed[i])

@@ -58,7 +58,7 @@ static bool is_engine_alone(const struct listing *listing, const struct plan *pl
            strcmp(plan->provider, listing->facts.remote_name) != 0;
 }
 
-/* Algorithms that no group with a CPU for each member takes. */
+/* Adds the algorithm of a group whose members outnumber their CPUs. */
 static tutti_status add_crowded(const struct listing *listing, const struct call_fields *fields,
                                 uint32_t element_bytes, char algorithms[ALGORITHM_WORDS_MAX])
 {

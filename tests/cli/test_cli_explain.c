@@ -59,6 +59,30 @@ Test(explain, thousands_of_members_on_hundreds_of_hosts_are_counted, .timeout = 
     }
 }
 
+#define ON_ONE_CPU                                                                                 \
+    "taskset -c $(taskset -cp $$ | sed 's/.*: *//; s/[,-].*//') env -u TUTTI_BACKEND "
+
+/* A value of a tuning file holds there, too. */
+Test(explain, members_that_outnumber_the_cpus_take_few_messages, .timeout = 60)
+{
+    static const char question[] = "$TUTTI explain broadcast --bytes 256K -n 4 --backend tcp";
+    static const char file[] =
+        "file=$(mktemp); echo 'broadcast_scatter_all_gather_min = 64K' >$file; ";
+    struct ran few = ran(ON_ONE_CPU "TUTTI_TUNING=none %s", question);
+    struct ran tuned = ran("%s" ON_ONE_CPU "TUTTI_TUNING=$file %s; rm $file", file, question);
+    struct ran of_file = ran("%sTUTTI_TUNING=$file $TUTTI info; rm $file", file);
+    struct ran without = ran("TUTTI_TUNING=none $TUTTI info");
+
+    CONTAINS(few.out, "chosen  tcp   broadcast_binomial ");
+    CONTAINS(tuned.out, "chosen  tcp   broadcast_scatter_all_gather ");
+    CONTAINS(of_file.out, " 65536, default 32768, crowded 8388608; the shortest vector");
+    CONTAINS(without.out, " 32768, crowded 8388608; the shortest vector");
+    ran_free(&few);
+    ran_free(&tuned);
+    ran_free(&of_file);
+    ran_free(&without);
+}
+
 /* What a question says, and what it must not say. */
 Test(explain, the_answer_fits_the_question, .timeout = 60)
 {

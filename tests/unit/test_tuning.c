@@ -79,6 +79,23 @@ Test(tuning, what_the_file_sets_also_holds_where_members_outnumber_their_cpus)
                  threshold_rows[THRESHOLD_REDUCE_PARTS_MIN].standard);
 }
 
+/* Members outnumber their CPUs: one without the file would take another value. */
+Test(tuning, a_file_with_the_standard_value_is_not_the_same_as_none)
+{
+    char with[ENVIRONMENT_SETTINGS_MAX], without[ENVIRONMENT_SETTINGS_MAX];
+    struct text text = text_in(with, sizeof with), other = text_in(without, sizeof without);
+    struct thresholds t;
+
+    cr_assert_eq(read_text("broadcast_scatter_all_gather_min = 32K\ninline_max = 4096\n", &t),
+                 TUTTI_OK);
+    tuning_settings(&t, &text);
+    tuning_settings(&thresholds_standard, &other);
+    cr_expect_not_null(
+        strstr(with, "broadcast_scatter_all_gather_min (TUTTI_TUNING)=32768 from a file\n"));
+    cr_expect_not_null(strstr(without, "broadcast_scatter_all_gather_min (TUTTI_TUNING)=32768\n"));
+    cr_expect_not_null(strstr(with, "inline_max (TUTTI_TUNING)=4096\n"), "it has one value");
+}
+
 Test(tuning, the_users_own_file_is_read_and_may_be_absent)
 {
     struct thresholds t;
@@ -154,8 +171,10 @@ Test(tuning, all_thresholds_fit_into_the_settings_that_members_compare)
     char settings[ENVIRONMENT_SETTINGS_MAX];
     struct thresholds t = {0};
 
-    for (int i = 0; i < THRESHOLDS; i++)
+    for (int i = 0; i < THRESHOLDS; i++) {
         t.bytes[i] = THRESHOLD_MOST;
+        t.tuned[i] = true;
+    }
     for (int i = 0; i < ALGORITHMS; i++) {
         const struct algorithm *row = algorithm_table[i], **fixed = &t.fixed[row->operation];
 
@@ -169,7 +188,8 @@ Test(tuning, all_thresholds_fit_into_the_settings_that_members_compare)
     for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++) {
         char line[128];
 
-        snprintf(line, sizeof line, "%s (TUTTI_TUNING)=1099511627776\n", threshold_rows[i].name);
+        snprintf(line, sizeof line, "%s (TUTTI_TUNING)=1099511627776%s\n", threshold_rows[i].name,
+                 threshold_rows[i].crowded ? " from a file" : "");
         cr_expect_not_null(strstr(settings, line), "%s", line);
     }
     cr_expect_not_null(strstr(settings, "algorithms (TUTTI_TUNING)="), "%s", settings);

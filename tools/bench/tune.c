@@ -20,7 +20,7 @@
 enum {
     TURNS = 5,
     STEPS = 6,         /* factors of two from the standard value, at most, up and down */
-    LONGEST = 64 << 20 /* bytes, where the standard value is no larger */
+    LONGEST = 16 << 20 /* bytes; no size is above it */
 };
 
 static const double noise = 0.05;
@@ -76,12 +76,14 @@ struct tuning {
     const struct tune_job *job;
     struct tune_file *file;
     GPtrArray *unused; /* names of thresholds that decide about no call */
+    bool is_crowded;   /* all ranks are on one host and outnumber its CPUs */
     struct tune_store store;
 
     /* of the threshold that is being measured */
     const struct subject *subject;
     const struct bench_operation *operation;
-    uint64_t standard;
+    uint64_t standard;  /* of these ranks */
+    uint64_t uncrowded; /* where each rank has a CPU; not above it */
     tutti_context *contexts[SIDES];
     tutti_group *worlds[SIDES];
 };
@@ -151,6 +153,16 @@ static int highest_step(const struct tuning *t)
 
     while (step < STEPS && t->standard << (step + 1) <= MIN(t->subject->most, LONGEST))
         step++;
+    return step;
+}
+
+/* As far down as the value of ranks with a CPU each lies, too. */
+static int lowest_step(const struct tuning *t)
+{
+    int step = -STEPS;
+
+    while (t->standard >> -step > t->uncrowded)
+        step--;
     return step;
 }
 
@@ -372,7 +384,7 @@ static tutti_status search(const struct tuning *t, struct found *ret_found)
     struct outcome outcome = {0};
     int step = 0;
 
-    *found = (struct found){.low = -STEPS - 1, .high = highest_step(t) + 1, .gain = 1};
+    *found = (struct found){.low = lowest_step(t) - 1, .high = highest_step(t) + 1, .gain = 1};
     while (step < found->high && found->high - found->low > 1) {
         const tutti_status status = measure_size(t, bytes_at(t, step), &outcome);
 
@@ -445,23 +457,28 @@ static void note_unused(struct tuning *t)
         printf("# %s\n", words->str);
 }
 
-/* The ranks choose by other values there (tutti info). */
-static bool is_crowded(const struct tune_job *job)
-{
-    return job->facts->hosts == 1 && job->size > job->facts->usable_cpus;
-}
-
+/* "32768; …", or "32768, crowded 8388608; …". */
 static void take_standard(const char *section, const char *name, const char *value, void *user)
 {
-    struct tuning *t = user;
-
     static const char crowded[] = ", crowded ";
+    struct tuning *t = user;
+    char *end;
 
     if (strcmp(section, "tuning") != 0 || strcmp(name, t->subject->threshold) != 0)
         return;
-    t->standard = g_ascii_strtoull(value, (gchar **)&value, 10);
-    if (is_crowded(t->job) && g_str_has_prefix(value, crowded))
-        t->standard = g_ascii_strtoull(value + strlen(crowded), NULL, 10);
+    t->standard = t->uncrowded = g_ascii_strtoull(value, &end, 10);
+    if (t->is_crowded && g_str_has_prefix(end, crowded))
+        t->standard = g_ascii_strtoull(end + strlen(crowded), NULL, 10);
+}
+
+/* Ranks may differ in what they see of the CPUs, and must not differ in the sizes that they measure. */
+static tutti_status find_crowded(struct tuning *t)
+{
+    double crowded = t->job->facts->hosts == 1 && t->job->size > t->job->facts->usable_cpus;
+    const tutti_status status = measure_over_ranks(t->job->world, &crowded, 1, TUTTI_MAX);
+
+    t->is_crowded = crowded > 0;
+    return status;
 }
 
 static tutti_status tune(struct tuning *t)
@@ -494,7 +511,7 @@ static tutti_status tune_all(struct tuning *t)
         t->operation = operation_find(subjects[i].operation);
         if (!is_wanted(t))
             continue;
-        t->standard = 0;
+        t->standard = t->uncrowded = 0;
         status = write_memory("");
         if (!status)
             status = tutti_info_list(take_standard, t);
@@ -525,6 +542,8 @@ int tune_run(const struct tune_job *job)
     if (job->rank == 0)
         print_head(job);
     status = tune_store_open(job, &t.store);
+    if (!status)
+        status = find_crowded(&t);
     if (!status)
         status = tune_all(&t);
     if (status) {
