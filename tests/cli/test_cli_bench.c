@@ -420,7 +420,7 @@ Test(bench, a_tuning_file_is_written_and_read_by_info_and_by_jobs, .timeout = 12
             "$TUTTI bench all_reduce --sizes 2K,4K -n 4 --backend tcp " QUICK,
             folder);
     cr_assert_eq(r.code, 0, "%s", r.err);
-    CONTAINS(r.out, "3072, default 16384; ");
+    CONTAINS(r.out, "3072, default 16384, crowded 32768; ");
     CONTAINS(r.out, "  tcp all_reduce_recursive_doubling\n");
     CONTAINS(r.out, "  tcp all_reduce_halving_doubling\n");
     ran_free(&r);
