@@ -538,17 +538,19 @@ static void agreement_end(struct agreement *a)
  * Members with the same affinity mask share its CPUs. Local peers with other masks may be bound to CPUs of
  * their own, as one that binds its ranks does, so they count only together, against all CPUs of the host.
  */
-static void count_neighbours(struct tutti_group *group, const struct decision *decision)
+static void count_neighbours(const struct agreement *a)
 {
+    struct tutti_group *group = a->group;
+    const struct decision *decision = &a->decision;
     const int on_host = group->local ? group->local->count : 1;
     struct group_needs *needs = &group->needs;
 
     needs->neighbours = decision->cpu_sharers[group->rank];
-    needs->cpus = cpu_usable();
+    needs->cpus = (int)a->own.cpus.count;
     needs->crowded = decision->crowded[decision->host_of[group->rank]];
     if (on_host <= needs->neighbours || needs->neighbours > needs->cpus)
         return;
-    const int cpus = cpu_set_id() ? cpu_usable_by_all() : needs->cpus;
+    const int cpus = a->own.cpus.set ? cpu_usable_by_all() : needs->cpus;
     if (on_host > cpus) {
         needs->neighbours = on_host;
         needs->cpus = cpus;
@@ -575,7 +577,7 @@ static tutti_status agree_with(struct agreement *a, const char *choice_words)
     if (!status)
         status = layout_init(&group->layout, group->size, group->rank, a->decision.host_of);
     if (!status)
-        count_neighbours(group, &a->decision);
+        count_neighbours(a);
     if (status)
         undo(a, status);
     else

@@ -17,7 +17,10 @@ const struct thresholds thresholds_standard = {.bytes = {
 void thresholds_fit(struct thresholds *thresholds, bool crowded)
 {
     thresholds->crowded = crowded;
-    for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++)
+    for (int i = THRESHOLD_NONE + 1; i < THRESHOLDS; i++) {
+        const struct threshold_row *row = &threshold_rows[i];
+
         if (!thresholds->tuned[i])
-            thresholds->bytes[i] = threshold_default((enum threshold)i, crowded);
+            thresholds->bytes[i] = crowded && row->crowded ? row->crowded : row->standard;
+    }
 }

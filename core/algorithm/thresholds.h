@@ -89,13 +89,5 @@ struct threshold_row {
 extern const struct threshold_row threshold_rows[THRESHOLDS];
 extern const struct thresholds thresholds_standard;
 
-/* What it is unless a file says otherwise. */
-static inline uint64_t threshold_default(enum threshold threshold, bool crowded)
-{
-    const struct threshold_row *row = &threshold_rows[threshold];
-
-    return crowded && row->crowded ? row->crowded : row->standard;
-}
-
 /* Gives thresholds that no file has set their values for such a group. */
 void thresholds_fit(struct thresholds *thresholds, bool crowded);

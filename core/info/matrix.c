@@ -58,11 +58,14 @@ static bool is_engine_alone(const struct listing *listing, const struct plan *pl
            strcmp(plan->provider, listing->facts.remote_name) != 0;
 }
 
-/* Adds the algorithm of a group whose members outnumber their CPUs. */
+/* Adds the algorithm of a group whose members outnumber their CPUs, which one on several hosts never is. */
 static tutti_status add_crowded(const struct listing *listing, const struct call_fields *fields,
                                 uint32_t element_bytes, char algorithms[ALGORITHM_WORDS_MAX])
 {
     struct plan plan;
+
+    if (listing->facts.layout->hosts > 1)
+        return TUTTI_OK;
     tutti_status status = plan_choose(&listing->crowded, fields, element_bytes, &plan);
 
     if (!status)
@@ -216,7 +219,7 @@ static tutti_status list_placing(struct listing *listing, const struct placing *
     listing->layout = placing->name;
     listing->facts = carriers_facts(listing->carriers, &layout, &listing->native);
     crowded = layout;
-    thresholds_fit(&thresholds, layout.hosts == 1);
+    thresholds_fit(&thresholds, true);
     crowded.thresholds = &thresholds;
     listing->crowded = listing->facts;
     listing->crowded.layout = &crowded;
