@@ -194,13 +194,41 @@ static bool leaves_at_once(struct p2p_packet *packet)
     return true;
 }
 
+static uint64_t piece_of(const struct p2p_path *path, const struct p2p_op *op)
+{
+    const uint64_t left = op->capacity - op->issued;
+
+    return left < path->at->piece_bytes ? left : path->at->piece_bytes;
+}
+
+/* The first granted send whose next piece may leave; NULL: none, or not yet. */
+static struct p2p_op *next_stream(struct p2p_path *path)
+{
+    if (path->pieces == P2P_PIECES_MAX)
+        return NULL;
+    P2P_EACH(op, &path->streams, struct p2p_op, queue) {
+        if (!op->may_read || op->may_read(op, op->issued + piece_of(path, op)))
+            return op;
+        block(path);
+    }
+    return NULL;
+}
+
+/* Whether something leaves behind the packet in this go. So the request of a send that was granted early and its first
+ * piece are one system call, and wake the peer once. */
+static bool is_followed(struct p2p_path *path, const struct p2p_packet *packet)
+{
+    if (packet->link.next != &path->queue)
+        return path->engine->gathers;
+    return is_request(&packet->header) && next_stream(path);
+}
+
 /* True when the whole packet was taken. */
 static bool give_packet(struct p2p_packet *packet)
 {
     struct p2p_path *path = packet->head.path;
     struct p2p_op *op = packet->op;
-    const bool follows = path->engine->gathers && packet->link.next != &path->queue;
-    const uint32_t more = follows ? TUTTI_SEND_MORE : 0;
+    const uint32_t more = is_followed(path, packet) ? TUTTI_SEND_MORE : 0;
 
     if (leaves_at_once(packet))
         return true;
@@ -224,28 +252,10 @@ static bool give_packet(struct p2p_packet *packet)
     return true;
 }
 
-static uint64_t piece_of(const struct p2p_path *path, const struct p2p_op *op)
-{
-    const uint64_t left = op->capacity - op->issued;
-
-    return left < path->at->piece_bytes ? left : path->at->piece_bytes;
-}
-
-/* The first granted send whose next piece may be read; NULL: none, or not yet. */
-static struct p2p_op *next_stream(struct p2p_path *path)
-{
-    P2P_EACH(op, &path->streams, struct p2p_op, queue) {
-        if (!op->may_read || op->may_read(op, op->issued + piece_of(path, op)))
-            return op;
-        block(path);
-    }
-    return NULL;
-}
-
 /* The next piece of a granted send. */
 static struct p2p_packet *next_piece(struct p2p_path *path)
 {
-    struct p2p_op *op = path->pieces == P2P_PIECES_MAX ? NULL : next_stream(path);
+    struct p2p_op *op = next_stream(path);
 
     if (!op)
         return NULL;

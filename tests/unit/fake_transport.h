@@ -38,6 +38,7 @@ struct fake_link {
     tutti_status broken;
     uint64_t payload; /* announced by the last header that passed; 0: a header is next */
     uint64_t joined;  /* messages of a header and a payload that passed */
+    uint64_t goes;    /* sends behind which none was said to follow at once */
     bool shown;       /* the first of `sends` was, and is not taken */
     uint64_t eager;   /* unreturned, as seen on the wire */
     uint64_t passed;  /* headers, by kind below */
@@ -234,7 +235,7 @@ static inline tutti_status fake_isend(tutti_endpoint *endpoint, tutti_peer *peer
     struct fake_net *net = endpoint->net;
     struct fake_link *link = &net->links[endpoint->rank][peer->rank];
 
-    (void)lane, (void)flags;
+    (void)lane;
     if (link->broken) {
         request->status = link->broken;
         return TUTTI_OK;
@@ -243,6 +244,7 @@ static inline tutti_status fake_isend(tutti_endpoint *endpoint, tutti_peer *peer
         return TUTTI_ERR_BUSY;
 
     struct fake_message *message = calloc(1, sizeof *message);
+    link->goes += !(flags & TUTTI_SEND_MORE);
     message->data = data;
     message->bytes = bytes;
     if (fake_chance(net, net->at_once)) {

@@ -238,6 +238,8 @@ Test(p2p_flow, a_large_collective_needs_no_grant_when_its_receive_was_posted_fir
         cr_assert_eq(world->net.links[1][0].kinds[P2P_READY], (unsigned)posted_first);
         cr_assert_eq(world->net.links[1][0].kinds[P2P_GRANT], (unsigned)!posted_first);
         cr_assert_eq(world->net.links[0][1].kinds[P2P_DATA], 3);
+        cr_assert_eq(world->net.links[0][1].goes, 3U + !posted_first,
+                     "the request leaves with the first piece if that may go");
         world_free(world);
     }
     free(out);
