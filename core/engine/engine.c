@@ -187,6 +187,7 @@ static bool is_eager(const struct progress_engine *engine)
 /* How long a wait has found nothing to move, and what it did about it. */
 struct patience {
     unsigned idle;
+    int64_t yields_ns; /* since when it yields */
     bool slept;
 };
 
@@ -244,12 +245,22 @@ static void pause_of(bool spins)
         sched_yield();
 }
 
+/* Whether the next yield may help. Where several threads of a CPU wait, each of them takes long. */
+static bool may_yield(struct patience *patience, unsigned yields)
+{
+    if (!yields)
+        patience->yields_ns = clock_now_ns();
+    return yields < WAITING_YIELDS &&
+           (yields < WAITING_YIELDS_MIN ||
+            clock_now_ns() - patience->yields_ns < WAITING_YIELDS_NS);
+}
+
 /* Spins, yields, and rests once neither helps. False: `until_ns` has come. */
 static bool be_patient(struct progress_engine *engine, const struct wanted *wanted,
                        int64_t until_ns, unsigned spins, struct patience *patience,
                        struct waiter *waiter)
 {
-    if (patience->idle < spins + WAITING_YIELDS) {
+    if (patience->idle < spins || may_yield(patience, patience->idle - spins)) {
         pause_of(patience->idle++ < spins);
         return true;
     }

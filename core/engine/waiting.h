@@ -14,7 +14,7 @@
  * spin   polls with a pause between, SPINS times: a peer on another CPU answers within microseconds. Not
  *        where ranks outnumber the CPUs (oversubscribed), nor for a backend whose own threads need the CPU
  *        (no_spin).
- * yield  polls YIELDS times with sched_yield() between.
+ * yield  polls YIELDS times with sched_yield() between, but for YIELDS_NS at most from YIELDS_MIN times on.
  * eager  goes on so while bytes that move only when they are polled should still be under way.
  * doze   sleeps DOZE_MS at most behind a fence of this CPU alone.
  * sleep  sleeps SLEEP_MS at most behind a fence that reaches every CPU of a peer (membarrier).
@@ -32,6 +32,10 @@ enum {
     /* Some 40 µs where no other thread wants the CPU, longer than a message of 32 KiB takes over TCP: no CPU
      * goes idle meanwhile. More delay the rank that has the work. bench/README.md has figures. */
     WAITING_YIELDS = 40,
+    /* Where four threads of a CPU wait, 40 yields take half a millisecond, for which the scheduler leaves the threads
+     * with work together on the other CPU. */
+    WAITING_YIELDS_MIN = 10,
+    WAITING_YIELDS_NS = 50000,
     /* Of a blocking call, inline or in rounds, before it rests in a round or goes to the general wait.
      * Among many ranks most yields only switch to ranks that wait, too. On 2 CPUs 24 ranks reduce 8 bytes
      * in 80 µs with 16 yields and in 145 with one; 64 ranks take 2,100 and 600. */
