@@ -17,10 +17,7 @@
  *
  *     tutti_copy_turn turn = tutti_copy_begin(&copy, bytes);
  *
- *     if (turn.streams)
- *         tutti_copy_stream(to, from, bytes);
- *     else
- *         tutti_copy_plain(to, from, bytes);
+ *     tutti_copy_by(turn.streams, to, from, bytes);
  *     tutti_copy_end(&copy, turn, bytes);
  *
  * None of the functions locks. On CPUs other than x86-64 all stores are plain.
@@ -285,6 +282,15 @@ static inline void tutti_copy_stream(void *to, const void *from, size_t bytes)
 #else
     memcpy(to, from, bytes);
 #endif
+}
+
+/** Copies by the stores that tutti_copy_begin() chose. */
+static inline void tutti_copy_by(uint32_t streams, void *to, const void *from, size_t bytes)
+{
+    if (streams)
+        tutti_copy_stream(to, from, bytes);
+    else
+        tutti_copy_plain(to, from, bytes);
 }
 
 #ifdef __cplusplus

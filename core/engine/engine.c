@@ -250,9 +250,8 @@ static bool may_yield(struct patience *patience, unsigned yields)
 {
     if (!yields)
         patience->yields_ns = clock_now_ns();
-    return yields < WAITING_YIELDS &&
-           (yields < WAITING_YIELDS_MIN ||
-            clock_now_ns() - patience->yields_ns < WAITING_YIELDS_NS);
+    return yields < WAITING_YIELDS && (yields < WAITING_YIELDS_MIN ||
+                                       clock_now_ns() - patience->yields_ns < WAITING_YIELDS_NS);
 }
 
 /* Spins, yields, and rests once neither helps. False: `until_ns` has come. */

@@ -167,17 +167,11 @@ static void copy_piece(struct p2p_op *op, uint64_t offset, uint64_t bytes)
     unsigned char *own = (unsigned char *)op->buffer + offset, *other = op->other + offset;
 
     if (op->state == OP_READING) {
-        if (p2p_is_uncached(op))
-            tutti_copy_stream(own, other, bytes);
-        else
-            tutti_copy_plain(own, other, bytes);
+        tutti_copy_by(p2p_is_uncached(op), own, other, bytes);
         return;
     }
     tutti_copy_turn turn = tutti_copy_begin(copy, bytes);
-    if (turn.streams)
-        tutti_copy_stream(other, own, bytes);
-    else
-        tutti_copy_plain(other, own, bytes);
+    tutti_copy_by(turn.streams, other, own, bytes);
     tutti_copy_end(copy, turn, bytes);
 }
 

@@ -40,14 +40,6 @@ enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload)
     return outlet->size - (outlet->tail - head) >= wanted ? SHM_ROOM : SHM_FULL;
 }
 
-static void copy(bool streams, uint8_t *to, const uint8_t *from, uint64_t bytes)
-{
-    if (streams)
-        tutti_copy_stream(to, from, bytes);
-    else
-        tutti_copy_plain(to, from, bytes);
-}
-
 /* Writes to a position of the ring, and around its end. */
 static void write_at(struct shm_outlet *outlet, bool streams, uint64_t position,
                      const uint8_t *from, uint64_t bytes)
@@ -55,9 +47,9 @@ static void write_at(struct shm_outlet *outlet, bool streams, uint64_t position,
     const uint64_t place = position & (outlet->size - 1), rest = outlet->size - place;
     const uint64_t first = bytes < rest ? bytes : rest;
 
-    copy(streams, outlet->bytes + place, from, first);
+    tutti_copy_by(streams, outlet->bytes + place, from, first);
     if (bytes > first)
-        copy(streams, outlet->bytes, from + first, bytes - first);
+        tutti_copy_by(streams, outlet->bytes, from + first, bytes - first);
 }
 
 static void clear(struct shm_outlet *outlet, uint64_t from, uint64_t to)
@@ -90,8 +82,8 @@ void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, 
     uint8_t *to = outlet->bytes + (start & (outlet->size - 1));
 
     if (body_bytes < TUTTI_COPY_LONG && bytes <= outlet->size - (start & (outlet->size - 1))) {
-        copy(false, to, head, head_bytes);
-        copy(false, to + head_bytes, body, body_bytes);
+        tutti_copy_plain(to, head, head_bytes);
+        tutti_copy_plain(to + head_bytes, body, body_bytes);
     } else {
         const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, body_bytes);
 
@@ -181,7 +173,7 @@ void shm_inlet_read(const struct shm_inlet *inlet, bool streams, void *to, uint6
 {
     const tutti_shown at = shm_inlet_place(inlet, bytes);
 
-    copy(streams, to, at.data, at.bytes);
+    tutti_copy_by(streams, to, at.data, at.bytes);
     if (at.rest_bytes)
-        copy(streams, (uint8_t *)to + at.bytes, at.rest, at.rest_bytes);
+        tutti_copy_by(streams, (uint8_t *)to + at.bytes, at.rest, at.rest_bytes);
 }

@@ -243,6 +243,7 @@ Test(bench, a_slower_cell_is_told_and_may_fail, .timeout = 60)
     g_autofree char *text = folder_read(folder, "a");
     g_autoptr(JsonParser) parser = parsed(text);
 
+    cr_expect_not_null(parser);
     cr_expect_eq(save.code, 0, "%s", save.err);
     cr_expect_eq(edit.code, 0, "%s", edit.err);
     cr_expect_eq(told.code, 0, "%s", told.err);

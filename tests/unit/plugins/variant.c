@@ -31,7 +31,7 @@
 #define VARIANT_SYMBOL tutti_plugin_v0
 #endif
 #ifndef VARIANT_ISEND
-#define VARIANT_ISEND do_isend
+#define VARIANT_ISEND 1
 #endif
 #ifndef VARIANT_CAPABILITIES
 #define VARIANT_CAPABILITIES 0
@@ -83,9 +83,9 @@ static tutti_status do_connect(tutti_endpoint *endpoint, const void *address, ui
     return TUTTI_ERR_UNSUPPORTED;
 }
 
-static inline tutti_status do_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
-                                    const void *data, uint64_t bytes, uint32_t flags,
-                                    tutti_request *request)
+static tutti_status do_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                             const void *data, uint64_t bytes, uint32_t flags,
+                             tutti_request *request)
 {
     (void)endpoint, (void)peer, (void)lane, (void)data, (void)bytes, (void)flags, (void)request;
     return TUTTI_ERR_UNSUPPORTED;
@@ -116,7 +116,7 @@ static const tutti_transport_ops transport = {
     .open = do_open,
     .address = do_address,
     .connect = do_connect,
-    .isend = VARIANT_ISEND,
+    .isend = VARIANT_ISEND ? do_isend : NULL,
     .irecv = do_irecv,
     .test = do_test,
     .close = do_close,
