@@ -63,6 +63,7 @@ typedef struct tutti_copy_turn {
 enum {
     TUTTI_COPY_LINE = 64,       /* bytes that streaming stores write at once */
     TUTTI_COPY_VECTOR = 32,     /* bytes that one plain store writes, where the CPU has AVX */
+    TUTTI_COPY_SHORT = 64,      /* bytes; longer copies are a call */
     TUTTI_COPY_LOOP = 2048,     /* bytes; longer plain copies are a loop, see tutti_copy_plain() */
     TUTTI_COPY_LONG = 8 * 1024, /* bytes; shorter copies are plain */
     TUTTI_COPY_TIMED_EVERY = 8,
@@ -233,6 +234,43 @@ __attribute__((target("avx"))) static inline size_t tutti_copy_lines(void *to, c
 }
 #endif
 
+/** Copies at most TUTTI_COPY_SHORT bytes as memcpy() does, without a call: most messages are a few words. In two
+ * pieces, which may overlap. */
+static inline void tutti_copy_short(void *to, const void *from, size_t bytes)
+{
+    unsigned char *first = (unsigned char *)to;
+    const unsigned char *source = (const unsigned char *)from;
+    uint64_t a[4], b[4];
+
+    if (bytes >= 32) {
+        memcpy(a, source, 32);
+        memcpy(b, source + bytes - 32, 32);
+        memcpy(first, a, 32);
+        memcpy(first + bytes - 32, b, 32);
+    } else if (bytes >= 16) {
+        memcpy(a, source, 16);
+        memcpy(b, source + bytes - 16, 16);
+        memcpy(first, a, 16);
+        memcpy(first + bytes - 16, b, 16);
+    } else if (bytes >= 8) {
+        memcpy(a, source, 8);
+        memcpy(b, source + bytes - 8, 8);
+        memcpy(first, a, 8);
+        memcpy(first + bytes - 8, b, 8);
+    } else if (bytes >= 4) {
+        memcpy(a, source, 4);
+        memcpy(b, source + bytes - 4, 4);
+        memcpy(first, a, 4);
+        memcpy(first + bytes - 4, b, 4);
+    } else if (bytes) {
+        const unsigned char middle = source[bytes / 2], last = source[bytes - 1];
+
+        first[0] = source[0];
+        first[bytes / 2] = middle;
+        first[bytes - 1] = last;
+    }
+}
+
 /**
  * Copies as memcpy() does. From some 2 KiB on that is `rep movsb` in glibc, which takes a tenth longer than a loop
  * where a peer has the lines in its cache, and thirty times as long on AMD's Zen 3 and Zen 4 if the target is 1 to 31
@@ -242,12 +280,15 @@ static inline void tutti_copy_plain(void *to, const void *from, size_t bytes)
 {
     size_t done = 0;
 
+    if (bytes <= TUTTI_COPY_SHORT) {
+        tutti_copy_short(to, from, bytes); /* the addresses may be NULL if there are none */
+        return;
+    }
 #if defined(__x86_64__) && defined(__GNUC__)
     if (bytes >= TUTTI_COPY_LOOP && __builtin_cpu_supports("avx"))
         done = tutti_copy_lines(to, from, bytes);
 #endif
-    if (bytes > done) /* the addresses may be NULL otherwise */
-        memcpy((unsigned char *)to + done, (const unsigned char *)from + done, bytes - done);
+    memcpy((unsigned char *)to + done, (const unsigned char *)from + done, bytes - done);
 }
 
 /** Copies by streaming stores; nothing overlaps. A release store behind it publishes the copy. */

@@ -14,22 +14,17 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "collective/batch.h"
+#include "collective/over_now.h"
 #include "progress/moved.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
 #include "provider/wrap.h"
 
-#define TAG_MAX ((UINT64_C(1) << 62) - 1)
-
-/* The way of a message that is over at once, again in each function of the public API, where its kind is known: calls
- * between its parts would take longer than most of these. */
-#define ON_THE_WAY static inline __attribute__((always_inline))
-
 /* In what lies on the way `kind` is m->kind, which the compiler knows there. */
 ON_THE_WAY tutti_status check_peer(const struct tutti_group *group, const struct message *m,
                                    enum call_kind kind)
 {
-    if (m->tag > TAG_MAX)
+    if (m->tag > MESSAGE_TAG_MAX)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "tag %llu is larger than 2^62-1",
                          (unsigned long long)m->tag);
     if (kind == CALL_RECV && m->peer == TUTTI_ANY_SOURCE)
@@ -141,12 +136,7 @@ static void post_or_fail(struct tutti_group *group, struct message *m, struct ca
     group_complete(group, call, status);
 }
 
-/* Whether a message may be over before a call is made of it, with all that belongs to one. */
-ON_THE_WAY bool may_be_short(const struct tutti_group *group, const struct message *m)
-{
-    return m->peer >= 0 && m->peer != group->rank && !m->packed.first && !group->calls.held &&
-           !group->ways.wrappers && !group_ended(group);
-}
+/* ---- over at once ---- */
 
 /*
  * Looks for a message while the progress lock is held anyway, until `look` finds something; most that a peer on
@@ -177,13 +167,13 @@ ON_THE_WAY enum p2p_now look_for(struct tutti_group *group,
 struct unposted {
     struct tutti_group *group;
     struct p2p_group *space;
-    struct message *m;
+    struct plain_message *m;
 };
 
 static enum p2p_now look_unposted(void *user, bool moved)
 {
     const struct unposted *receive = user;
-    struct message *m = receive->m;
+    struct plain_message *m = receive->m;
 
     if (moved &&
         (group_ended(receive->group) || !p2p_may_recv_now(receive->space, m->peer, m->tag)))
@@ -191,39 +181,25 @@ static enum p2p_now look_unposted(void *user, bool moved)
     return p2p_recv_now(receive->space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
 }
 
-static __attribute__((noinline)) enum p2p_now receive_soon(struct unposted receive)
+__attribute__((noinline)) enum p2p_now
+message_look_soon(struct tutti_group *group, struct p2p_group *space, struct plain_message *m)
 {
-    return look_for(receive.group, look_unposted, &receive);
+    return look_for(group, look_unposted, &(struct unposted){group, space, m});
 }
 
-/* The message that is there, or, where the caller `blocks` anyway, comes in a moment. */
-ON_THE_WAY bool receive_now(struct tutti_group *group, struct p2p_group *space, struct message *m,
-                            bool blocks)
-{
-    if (!p2p_may_recv_now(space, m->peer, m->tag))
-        return false;
-
-    enum p2p_now now = p2p_recv_now(space, m->peer, m->tag, m->data, m->bytes, m->up_to, &m->bytes);
-    if (now == P2P_NOW_NOTHING && blocks)
-        now = receive_soon((struct unposted){group, space, m});
-    return now == P2P_NOW_DONE;
-}
-
-/* Does a short message without a call, if that can be, or, where the caller `blocks` anyway, in a moment. False:
- * nothing was done. */
+/* Of one that was checked. */
 ON_THE_WAY bool is_over_now(struct tutti_group *group, struct message *m, enum call_kind kind,
                             bool blocks)
 {
-    if (!may_be_short(group, m))
-        return false;
+    struct plain_message plain = {m->peer, m->up_to, m->tag, m->data, m->bytes};
 
-    struct p2p_group *space = route_messages(group);
-    const bool over = kind == CALL_SEND ? p2p_send_now(space, m->peer, m->tag, m->data, m->bytes)
-                                        : receive_now(group, space, m, blocks);
-    if (over)
-        (void)record_message(group, kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_DONE);
-    return over;
+    if (m->peer < 0 || m->packed.first || !message_is_over_now(group, &plain, kind, blocks))
+        return false;
+    m->bytes = plain.bytes;
+    return true;
 }
+
+/* ---- run, or started ---- */
 
 /* The end of a blocking one: its stream waits for what an engine moves. */
 static tutti_status await(struct call *call)
@@ -261,7 +237,7 @@ ON_THE_WAY tutti_status run_blocking(struct tutti_group *group, struct message *
     struct progress_engine *engine = &group->context->engine;
 
     engine_take(engine);
-    if (!is_over_now(group, m, kind, true))
+    if (m->looked || !is_over_now(group, m, kind, true))
         return run_posted(group, m);
     engine_release(engine);
     if (m->ret_source)
@@ -374,20 +350,50 @@ static struct message receiving(const char *function, int32_t source, uint64_t t
                             .ret_bytes = ret_bytes};
 }
 
+/* What is not over at once, or is no plain message. */
+static __attribute__((noinline)) tutti_status send_any(tutti_group *group,
+                                                       const tutti_tensor *tensor,
+                                                       int32_t destination, uint64_t tag,
+                                                       const tutti_options *options, bool looked)
+{
+    struct message m = sending("tutti_send", destination, tag);
+
+    m.looked = looked;
+    return run(group, &m, CALL_SEND, tensor, options, true, NULL);
+}
+
+static __attribute__((noinline)) tutti_status receive_any(tutti_group *group, struct message m,
+                                                          const tutti_tensor *tensor,
+                                                          const tutti_options *options)
+{
+    return run(group, &m, CALL_RECV, tensor, options, true, NULL);
+}
+
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
-    struct message m = sending(__func__, destination, tag);
+    struct plain_message plain = {.up_to = false};
+    const bool looks = message_is_plain(group, tensor, destination, tag, options, &plain);
 
-    return run(group, &m, CALL_SEND, tensor, options, true, NULL);
+    if (looks && message_is_over(group, &plain, CALL_SEND))
+        return TUTTI_OK;
+    return send_any(group, tensor, destination, tag, options, looks);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                         uint64_t tag, const tutti_options *options, int32_t *ret_source)
 {
-    struct message m = receiving(__func__, source, tag, false, ret_source, NULL);
+    struct plain_message plain = {.up_to = false};
+    const bool looks = message_is_plain(group, tensor, source, tag, options, &plain);
 
-    return run(group, &m, CALL_RECV, tensor, options, true, NULL);
+    if (looks && message_is_over(group, &plain, CALL_RECV)) {
+        if (ret_source)
+            *ret_source = source;
+        return TUTTI_OK;
+    }
+    struct message m = receiving(__func__, source, tag, false, ret_source, NULL);
+    m.looked = looks;
+    return receive_any(group, m, tensor, options);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -396,7 +402,7 @@ tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, in
 {
     struct message m = receiving(__func__, source, tag, true, ret_source, ret_bytes);
 
-    return run(group, &m, CALL_RECV, tensor, options, true, NULL);
+    return receive_any(group, m, tensor, options);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,

@@ -268,7 +268,7 @@ void group_write_key(struct tutti_group *world);
 tutti_status group_check_in(const char *function, const struct tutti_group *group);
 #define group_check(group) group_check_in(__func__, group)
 /* Whether the group has ended, also when only a local peer's page tells so far; before each call. */
-static inline bool group_ended(const struct tutti_group *group)
+static inline __attribute__((always_inline)) bool group_ended(const struct tutti_group *group)
 {
     return control_verdict_status(group->control) ||
            (group->local && local_have_verdict(group->local));

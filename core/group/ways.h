@@ -61,6 +61,7 @@ struct routes {
     int count; /* 0 in a group of one, which has its own all the same */
     int of_rule[BACKEND_RULES_MAX];
     const struct backend_rule *message_rule; /* NULL: messages go the group's own way */
+    const char *message_words;               /* that rule's, for their records; NULL: none */
     int message_route;                       /* by which they go */
     struct link links[TRANSPORTS];
 };

@@ -64,11 +64,25 @@ __attribute__((flatten)) enum p2p_now p2p_recv_now(struct p2p_group *group, int 
     path->peer_shows |= h->shows;
     path->arrived += 2;
     path->met++;
-    p2p_short_copy(&message.shown, message.header_bytes, buffer, h->bytes);
+    if (message.shown.rest_bytes)
+        p2p_short_copy_parts(&message.shown, message.header_bytes, buffer, h->bytes);
+    else
+        tutti_copy_plain(buffer, (const uint8_t *)message.shown.data + message.header_bytes,
+                         h->bytes);
     path->at->ops->take(path->at->endpoint, path->peer, P2P_LANE);
-    p2p_flow_credit(path, h->bytes);
+    p2p_flow_owe(path, h->bytes);
     *ret_bytes = h->bytes;
     return P2P_NOW_DONE;
+}
+
+__attribute__((flatten)) enum p2p_now p2p_recv_at_once(struct p2p_group *group, int source,
+                                                       uint64_t tag, void *buffer,
+                                                       uint64_t capacity, bool up_to,
+                                                       uint64_t *ret_bytes)
+{
+    return p2p_may_recv_now(group, source, tag)
+               ? p2p_recv_now(group, source, tag, buffer, capacity, up_to, ret_bytes)
+               : P2P_NOW_OTHER;
 }
 
 bool p2p_can_look(const struct p2p_op *op)

@@ -61,15 +61,19 @@ void p2p_flow_stream(struct p2p_op *op, uint32_t peer_id);
 /* Tells the peer what is owed to it. */
 void p2p_flow_tell_credit(struct p2p_path *path) __attribute__((noinline));
 /* `bytes` that counted against the peer's credit were taken in; it is told once they are many. */
-static inline void p2p_flow_credit(struct p2p_path *path, uint64_t bytes)
+static inline void p2p_flow_owe(struct p2p_path *path, uint64_t bytes)
 {
-    if (!path->at) {
-        path->credit += (uint32_t)bytes;
-        return;
-    }
     path->owed += (uint32_t)bytes;
     if (bytes && path->owed >= path->window / 2)
         p2p_flow_tell_credit(path);
+}
+/* The same, also of the way to oneself, which gives it back at once. */
+static inline void p2p_flow_credit(struct p2p_path *path, uint64_t bytes)
+{
+    if (path->at)
+        p2p_flow_owe(path, bytes);
+    else
+        path->credit += (uint32_t)bytes;
 }
 bool p2p_flow_expect(struct p2p_path *path, const struct p2p_header *header, struct p2p_op *op,
                      struct p2p_envelope *envelope);

@@ -109,7 +109,6 @@ uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, u
     if (WITHOUT_RECORDER)
         return 0;
 
-    const struct backend_rule *rule = peer == group->rank ? NULL : group->ways.routes.message_rule;
     const uint64_t number = group->recorder.count++;
     tutti_record *record = record_at(group, number);
 
@@ -127,7 +126,7 @@ uint64_t record_message(struct tutti_group *group, bool is_send, int32_t peer, u
     record->state = state;
     record->flags = TUTTI_RECORD_MESSAGE;
     record->reserved = 0;
-    record->rule = rule ? rule->words : NULL;
+    record->rule = peer == group->rank ? NULL : group->ways.routes.message_words;
     return number;
 }
 

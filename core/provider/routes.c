@@ -55,6 +55,7 @@ static void find(struct tutti_group *group, const int *host_of)
         routes->count += route == routes->count;
     }
     routes->message_rule = backend_rule_of_messages(choice);
+    routes->message_words = routes->message_rule ? routes->message_rule->words : NULL;
     routes->message_route = route_of(group, routes->message_rule);
 }
 

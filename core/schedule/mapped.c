@@ -140,21 +140,13 @@ void mapped_copy(tutti_copy *copy, void *to, const void *from, size_t bytes)
     tutti_copy_end(copy, turn, bytes);
 }
 
-/* Short copies without a call: most payloads are a few words. */
 static inline void copy_payload(tutti_copy *copy, unsigned char *to, const unsigned char *from,
                                 size_t bytes)
 {
-    if (bytes > MAPPED_LINE_PAYLOAD) {
-        if (bytes >= MAPPED_FEW_BYTES)
-            mapped_copy(copy, to, from, bytes);
-        else
-            memcpy(to, from, bytes);
-        return;
-    }
-    for (; bytes >= 8; bytes -= 8, to += 8, from += 8)
-        memcpy(to, from, 8);
-    for (; bytes; bytes--)
-        *to++ = *from++;
+    if (bytes >= MAPPED_FEW_BYTES)
+        mapped_copy(copy, to, from, bytes);
+    else
+        tutti_copy_plain(to, from, bytes);
 }
 
 static tutti_status announce_line(struct mapped *mapped, const struct announce *announce,

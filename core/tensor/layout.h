@@ -29,11 +29,13 @@ extern const uint8_t tensor_dtype_sizes[TENSOR_DTYPE_BYTES][TENSOR_DTYPE_CODES];
 /* tutti_dtype_size(). Asked for several times in each call, so without a branch for each dtype. */
 static inline size_t tensor_dtype_size(tutti_dtype dtype)
 {
+    const uint32_t in_table =
+        (uint32_t)(TENSOR_DTYPE_BYTES - 1) << 11 | (uint32_t)(TENSOR_DTYPE_CODES - 1);
     const uint32_t bytes = dtype >> 11 & (TENSOR_DTYPE_BYTES - 1);
     const uint32_t code = dtype & (TENSOR_DTYPE_CODES - 1);
 
     /* One lane, whole bytes, and a code that is in the table. */
-    return dtype == (UINT32_C(1) << 16 | bytes << 11 | code) ? tensor_dtype_sizes[bytes][code] : 0;
+    return (dtype & ~in_table) == UINT32_C(1) << 16 ? tensor_dtype_sizes[bytes][code] : 0;
 }
 
 /*

@@ -69,7 +69,8 @@ struct shm_outlet { /* the producer's side */
     struct shm_control *control;
     uint8_t *bytes;
     uint64_t size;
-    uint64_t tail; /* bytes ever written */
+    uint64_t whole_max; /* shm_whole_max() */
+    uint64_t tail;      /* bytes ever written */
     uint64_t head_seen;
     /* The words of all lines from tail to here are 0; the first time around, they have memory, too. */
     uint64_t clear;
@@ -82,6 +83,7 @@ struct shm_inlet { /* the consumer's side */
     struct shm_control *control;
     uint8_t *bytes;
     uint64_t size;
+    uint64_t whole_max; /* shm_whole_max() */
     uint64_t head;      /* bytes ever read */
     uint64_t published; /* of it, given back to the producer */
 };
@@ -98,7 +100,7 @@ static inline uint64_t shm_piece_max(uint64_t ring_bytes)
     return ring_bytes / 4 < SHM_PIECE_MAX ? ring_bytes / 4 : SHM_PIECE_MAX;
 }
 
-/* The longest message that goes as one chunk. */
+/* The longest message that goes as one chunk; kept for each message to find. */
 static inline uint64_t shm_whole_max(uint64_t ring_bytes)
 {
     return ring_bytes / 4 < SHM_WHOLE ? ring_bytes / 4 : SHM_WHOLE;

@@ -285,11 +285,13 @@ static void bind_peers(tutti_map *map)
         peer->out = (struct shm_outlet){.control = control_of(map, i, map->self_index),
                                         .bytes = ring_of(map, i, map->self_index),
                                         .size = map->ring_bytes,
+                                        .whole_max = shm_whole_max(map->ring_bytes),
                                         .clear = SHM_PAGE,
                                         .copy = copy};
         peer->in = (struct shm_inlet){.control = control_of(map, map->self_index, i),
                                       .bytes = ring_of(map, map->self_index, i),
-                                      .size = map->ring_bytes};
+                                      .size = map->ring_bytes,
+                                      .whole_max = shm_whole_max(map->ring_bytes)};
         begin_slots(map, i, &peer->slots);
     }
 }

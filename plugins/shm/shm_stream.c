@@ -85,7 +85,7 @@ bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes
 {
     const uint64_t bytes = head_bytes + body_bytes;
 
-    if (peer->sends.first || bytes > shm_whole_max(peer->out.size) || !has_room(peer, bytes))
+    if (peer->sends.first || bytes > peer->out.whole_max || !has_room(peer, bytes))
         return false;
     shm_outlet_put(&peer->out, make_word(bytes, WHOLE), head, head_bytes, body, body_bytes);
     peer->endpoint->mapped_bytes += sizeof(uint64_t) + bytes;
@@ -123,7 +123,7 @@ static bool send_message(tutti_peer *peer, struct shm_request *r)
     const uint64_t piece_max = shm_piece_of(peer->out.size, r->bytes);
 
     if (!r->total) {
-        bool whole = r->bytes <= shm_whole_max(peer->out.size);
+        bool whole = r->bytes <= peer->out.whole_max;
 
         if (!has_room(peer, whole ? r->bytes : 0))
             return false;
@@ -157,14 +157,11 @@ void shm_stream_send(tutti_peer *peer)
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* The chunk at the head was used up. */
-static void take(tutti_peer *peer, uint64_t payload)
+/* The producer sees what was read. */
+static __attribute__((noinline)) void give_back(tutti_peer *peer)
 {
     struct shm_inlet *in = &peer->in;
 
-    in->head += shm_chunk_bytes(payload);
-    if (in->head - in->published < in->size / 4)
-        return;
     in->published = in->head;
     atomic_store_explicit(&in->control->head, in->head, memory_order_release);
     /* Pairs with the fence in shm_stream_pending(): the producer sees the room, or we see that it
@@ -174,6 +171,16 @@ static void take(tutti_peer *peer, uint64_t payload)
         atomic_store_explicit(&in->control->producer_waits, 0, memory_order_relaxed);
         wake(peer);
     }
+}
+
+/* The chunk at the head was used up. */
+static inline void take(tutti_peer *peer, uint64_t payload)
+{
+    struct shm_inlet *in = &peer->in;
+
+    in->head += shm_chunk_bytes(payload);
+    if (in->head - in->published >= in->size / 4)
+        give_back(peer);
 }
 
 static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t bytes)
@@ -253,7 +260,7 @@ static bool is_first(uint64_t word, uint64_t whole_max)
 void shm_stream_receive(tutti_peer *peer)
 {
     const uint64_t piece_max = shm_piece_max(peer->in.size);
-    const uint64_t whole_max = shm_whole_max(peer->in.size);
+    const uint64_t whole_max = peer->in.whole_max;
 
     while (peer->receives.first || peer->skip) {
         tutti_request *request = peer->skip ? NULL : peer->receives.first;
@@ -298,7 +305,7 @@ tutti_status shm_stream_show(tutti_peer *peer, tutti_shown *ret_message)
     const uint64_t word = peer->skip ? 0 : shm_inlet_word(&peer->in), bytes = word >> 2;
     if (!word)
         return TUTTI_ERR_NOT_READY;
-    if (!is_first(word, shm_whole_max(peer->in.size))) {
+    if (!is_first(word, peer->in.whole_max)) {
         break_stream(peer, "a chunk");
         return TUTTI_ERR_INTERNAL;
     }

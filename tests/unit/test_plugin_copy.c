@@ -134,6 +134,24 @@ Test(plugin_copy, both_ways_copy_all_bytes_and_no_others)
         }
 }
 
+Test(plugin_copy, short_copies_are_whole_and_no_longer)
+{
+    enum { MOST = 2 * TUTTI_COPY_SHORT + 1, SHIFTS = 9, ROOM = MOST + SHIFTS + 16 };
+    unsigned char from[ROOM], to[ROOM];
+
+    for (size_t i = 0; i < ROOM; i++)
+        from[i] = (unsigned char)(i + 1);
+    for (size_t shift = 0; shift < SHIFTS; shift++)
+        for (size_t bytes = 0; bytes <= MOST; bytes++) {
+            memset(to, 0, sizeof to);
+            tutti_copy_plain(to + shift, from + 3, bytes);
+            cr_assert(!memcmp(to + shift, from + 3, bytes), "%zu bytes", bytes);
+            for (size_t k = 0; k < ROOM; k++)
+                cr_assert(to[k] == 0 || (k >= shift && k < shift + bytes), "%zu bytes", bytes);
+        }
+    tutti_copy_plain(NULL, NULL, 0);
+}
+
 /* Modulo 32 and a page the target is before, at and behind the source. */
 Test(plugin_copy, plain_copies_are_whole_wherever_the_target_lies)
 {
