@@ -234,8 +234,8 @@ __attribute__((target("avx"))) static inline size_t tutti_copy_lines(void *to, c
 }
 #endif
 
-/** Copies at most TUTTI_COPY_SHORT bytes as memcpy() does, without a call: most messages are a few words. In two
- * pieces, which may overlap. */
+/** Copies at most TUTTI_COPY_SHORT bytes as memcpy() does, without a call: most messages are a few words. Copies a
+ * first and a last piece, which share bytes in the middle. */
 static inline void tutti_copy_short(void *to, const void *from, size_t bytes)
 {
     unsigned char *first = (unsigned char *)to;
@@ -325,7 +325,7 @@ static inline void tutti_copy_stream(void *to, const void *from, size_t bytes)
 #endif
 }
 
-/** Copies by the stores that tutti_copy_begin() chose. */
+/** Copies by streaming or by plain stores. */
 static inline void tutti_copy_by(uint32_t streams, void *to, const void *from, size_t bytes)
 {
     if (streams)

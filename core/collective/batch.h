@@ -20,7 +20,7 @@ struct message {
     uint64_t batch; /* that it is a part of, by moved_batch(); 0: none */
     bool up_to;     /* a shorter message is welcome */
     bool waited;    /* TUTTI_WAITS_NEXT */
-    bool looked;    /* it is not over at once: message_is_over() */
+    bool tried;     /* it is not over at once: message_try_blocking() */
     /* The places for results that are known when it is complete; NULL: not wanted. */
     int32_t *ret_source;
     uint64_t *ret_bytes;

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages that are over where they begin: a short one that the transport takes at once, and one that is there, or comes
- * while its receiver looks. No call is made of them, so only those go this way about which there is nothing else:
- * no wrapper sees them, no batch keeps them, no stand-in has to be filled.
+ * while its receiver looks. No call is made of them. So only messages go this way that no wrapper is to see, no batch
+ * keeps, and whose tensor needs no stand-in.
  */
 #pragma once
 
+#include "base/fork.h"
 #include "collective/batch.h"
 #include "collective/call.h"
+#include "p2p/p2p.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
+#include "tensor/layout.h"
 
 #define MESSAGE_TAG_MAX ((UINT64_C(1) << 62) - 1)
 
 /* All that a short message is. */
 struct plain_message {
-    int32_t peer;
-    bool up_to; /* a shorter one is welcome */
+    int32_t peer; /* a rank of the group, and not this one */
+    bool up_to;   /* a shorter one is welcome */
     uint64_t tag;
     void *data;
     uint64_t bytes;
 };
 
-/* This way again in each function of the public API, where its kind is known: calls between its parts would take longer
- * than most of these. */
+/* What is declared so is compiled into each function of the public API that uses it, where `kind` is known: calls
+ * between its parts would take longer than most of these messages. */
 #define ON_THE_WAY static inline __attribute__((always_inline))
 
-/* Whether there is nothing about it but what `ret_message` says then: no options, and a vector in host memory. What is
- * wrong with a message is found out by those who check all others. */
+/* Whether a message has no options, and a vector in host memory for a tensor; fills in all but up_to. False as well if
+ * something is wrong with it: those who check all other messages find out what. */
 ON_THE_WAY bool message_is_plain(tutti_group *group, const tutti_tensor *tensor, int32_t peer,
                                  uint64_t tag, const tutti_options *options,
                                  struct plain_message *ret_message)
@@ -35,8 +38,8 @@ ON_THE_WAY bool message_is_plain(tutti_group *group, const tutti_tensor *tensor,
     uint64_t count;
 
     if (!group || options || !tensor || group->fork_generation != fork_current() ||
-        (uint32_t)peer >= (uint32_t)group->size || tag > MESSAGE_TAG_MAX || batch_of(group) ||
-        tensor->device.type != TUTTI_DEVICE_CPU ||
+        (uint32_t)peer >= (uint32_t)group->size || peer == group->rank || tag > MESSAGE_TAG_MAX ||
+        batch_of(group) || tensor->device.type != TUTTI_DEVICE_CPU ||
         !tensor_measure_vector(tensor, &count, &ret_message->bytes))
         return false;
     ret_message->peer = peer;
@@ -45,19 +48,12 @@ ON_THE_WAY bool message_is_plain(tutti_group *group, const tutti_tensor *tensor,
     return true;
 }
 
-/* Whether a message may be over before a call is made of it, with all that belongs to one. */
-ON_THE_WAY bool may_be_over_now(const struct tutti_group *group, int32_t peer)
-{
-    return peer != group->rank && !group->calls.held && !group->ways.wrappers &&
-           !group_ended(group);
-}
-
 /* Looks for a message that is not there yet for as long as a peer on another CPU takes to answer; point_to_point.c. */
 enum p2p_now message_look_soon(struct tutti_group *group, struct p2p_group *space,
                                struct plain_message *m);
 
-ON_THE_WAY bool is_received_now(struct tutti_group *group, struct p2p_group *space,
-                                struct plain_message *m, bool blocks)
+ON_THE_WAY bool message_try_receive(struct tutti_group *group, struct p2p_group *space,
+                                    struct plain_message *m, bool blocks)
 {
     uint64_t bytes = m->bytes;
     enum p2p_now now =
@@ -73,30 +69,30 @@ ON_THE_WAY bool is_received_now(struct tutti_group *group, struct p2p_group *spa
     return now == P2P_NOW_DONE;
 }
 
-/* Does a short message without a call, if that can be, or, where the caller `blocks` anyway, in a moment. False:
- * nothing was done. Under the progress lock. */
-ON_THE_WAY bool message_is_over_now(struct tutti_group *group, struct plain_message *m,
-                                    enum call_kind kind, bool blocks)
+/* Sends or receives a short message without a call, if that can be done now, or, where the caller `blocks` anyway, in a
+ * moment. False: nothing was done. Under the progress lock. */
+ON_THE_WAY bool message_try(struct tutti_group *group, struct plain_message *m, enum call_kind kind,
+                            bool blocks)
 {
-    if (!may_be_over_now(group, m->peer))
+    if (group->calls.held || group->ways.wrappers || group_ended(group))
         return false;
 
     struct p2p_group *space = route_messages(group);
     const bool over = kind == CALL_SEND ? p2p_send_now(space, m->peer, m->tag, m->data, m->bytes)
-                                        : is_received_now(group, space, m, blocks);
+                                        : message_try_receive(group, space, m, blocks);
     if (over)
         (void)record_message(group, kind == CALL_SEND, m->peer, m->tag, m->bytes, RECORD_DONE);
     return over;
 }
 
-/* The same of a blocking call, which takes the progress lock for it. */
-ON_THE_WAY bool message_is_over(struct tutti_group *group, struct plain_message *m,
-                                enum call_kind kind)
+/* The same for a blocking call; takes the progress lock for it. */
+ON_THE_WAY bool message_try_blocking(struct tutti_group *group, struct plain_message *m,
+                                     enum call_kind kind)
 {
     struct progress_engine *engine = &group->context->engine;
 
     engine_take(engine);
-    const bool over = message_is_over_now(group, m, kind, true);
+    const bool over = message_try(group, m, kind, true);
     engine_release(engine);
     return over;
 }

@@ -187,13 +187,14 @@ message_look_soon(struct tutti_group *group, struct p2p_group *space, struct pla
     return look_for(group, look_unposted, &(struct unposted){group, space, m});
 }
 
-/* Of one that was checked. */
-ON_THE_WAY bool is_over_now(struct tutti_group *group, struct message *m, enum call_kind kind,
+/* message_try() for a message that was checked. */
+ON_THE_WAY bool try_checked(struct tutti_group *group, struct message *m, enum call_kind kind,
                             bool blocks)
 {
     struct plain_message plain = {m->peer, m->up_to, m->tag, m->data, m->bytes};
 
-    if (m->peer < 0 || m->packed.first || !message_is_over_now(group, &plain, kind, blocks))
+    if (m->peer < 0 || m->peer == group->rank || m->packed.first ||
+        !message_try(group, &plain, kind, blocks))
         return false;
     m->bytes = plain.bytes;
     return true;
@@ -237,7 +238,7 @@ ON_THE_WAY tutti_status run_blocking(struct tutti_group *group, struct message *
     struct progress_engine *engine = &group->context->engine;
 
     engine_take(engine);
-    if (m->looked || !is_over_now(group, m, kind, true))
+    if (m->tried || !try_checked(group, m, kind, true))
         return run_posted(group, m);
     engine_release(engine);
     if (m->ret_source)
@@ -306,7 +307,7 @@ ON_THE_WAY tutti_status run_async(struct tutti_group *group, struct message *m, 
         engine_release(engine);
         return status;
     }
-    const bool over = is_over_now(group, m, kind, false);
+    const bool over = try_checked(group, m, kind, false);
     call_work_init(group, async); /* while the message flies */
     async->work.cancel = cancel;
     if (!over)
@@ -350,50 +351,41 @@ static struct message receiving(const char *function, int32_t source, uint64_t t
                             .ret_bytes = ret_bytes};
 }
 
-/* What is not over at once, or is no plain message. */
-static __attribute__((noinline)) tutti_status send_any(tutti_group *group,
-                                                       const tutti_tensor *tensor,
-                                                       int32_t destination, uint64_t tag,
-                                                       const tutti_options *options, bool looked)
+/* A blocking one that is not over at once, or is no plain message. */
+static __attribute__((noinline)) tutti_status run_any(tutti_group *group, struct message m,
+                                                      const tutti_tensor *tensor,
+                                                      const tutti_options *options)
 {
-    struct message m = sending("tutti_send", destination, tag);
-
-    m.looked = looked;
-    return run(group, &m, CALL_SEND, tensor, options, true, NULL);
-}
-
-static __attribute__((noinline)) tutti_status receive_any(tutti_group *group, struct message m,
-                                                          const tutti_tensor *tensor,
-                                                          const tutti_options *options)
-{
-    return run(group, &m, CALL_RECV, tensor, options, true, NULL);
+    return run(group, &m, m.kind, tensor, options, true, NULL);
 }
 
 tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor, int32_t destination,
                         uint64_t tag, const tutti_options *options)
 {
     struct plain_message plain = {.up_to = false};
-    const bool looks = message_is_plain(group, tensor, destination, tag, options, &plain);
+    const bool tried = message_is_plain(group, tensor, destination, tag, options, &plain);
 
-    if (looks && message_is_over(group, &plain, CALL_SEND))
+    if (tried && message_try_blocking(group, &plain, CALL_SEND))
         return TUTTI_OK;
-    return send_any(group, tensor, destination, tag, options, looks);
+    struct message m = sending(__func__, destination, tag);
+    m.tried = tried;
+    return run_any(group, m, tensor, options);
 }
 
 tutti_status tutti_recv(tutti_group *group, const tutti_tensor *tensor, int32_t source,
                         uint64_t tag, const tutti_options *options, int32_t *ret_source)
 {
     struct plain_message plain = {.up_to = false};
-    const bool looks = message_is_plain(group, tensor, source, tag, options, &plain);
+    const bool tried = message_is_plain(group, tensor, source, tag, options, &plain);
 
-    if (looks && message_is_over(group, &plain, CALL_RECV)) {
+    if (tried && message_try_blocking(group, &plain, CALL_RECV)) {
         if (ret_source)
             *ret_source = source;
         return TUTTI_OK;
     }
     struct message m = receiving(__func__, source, tag, false, ret_source, NULL);
-    m.looked = looks;
-    return receive_any(group, m, tensor, options);
+    m.tried = tried;
+    return run_any(group, m, tensor, options);
 }
 
 tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, int32_t source,
@@ -402,7 +394,7 @@ tutti_status tutti_recv_up_to(tutti_group *group, const tutti_tensor *tensor, in
 {
     struct message m = receiving(__func__, source, tag, true, ret_source, ret_bytes);
 
-    return receive_any(group, m, tensor, options);
+    return run_any(group, m, tensor, options);
 }
 
 tutti_status tutti_isend(tutti_group *group, const tutti_tensor *tensor, int32_t destination,

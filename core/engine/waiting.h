@@ -14,7 +14,7 @@
  * spin   polls with a pause between, SPINS times: a peer on another CPU answers within microseconds. Not
  *        where ranks outnumber the CPUs (oversubscribed), nor for a backend whose own threads need the CPU
  *        (no_spin).
- * yield  polls YIELDS times with sched_yield() between, but for YIELDS_NS at most from YIELDS_MIN times on.
+ * yield  polls YIELDS times with sched_yield() between. After YIELDS_MIN times it also ends once YIELDS_NS have passed.
  * eager  goes on so while bytes that move only when they are polled should still be under way.
  * doze   sleeps DOZE_MS at most behind a fence of this CPU alone.
  * sleep  sleeps SLEEP_MS at most behind a fence that reaches every CPU of a peer (membarrier).
@@ -32,8 +32,8 @@ enum {
     /* Some 40 µs where no other thread wants the CPU, longer than a message of 32 KiB takes over TCP: no CPU
      * goes idle meanwhile. More delay the rank that has the work. bench/README.md has figures. */
     WAITING_YIELDS = 40,
-    /* Where four threads of a CPU wait, 40 yields take half a millisecond, for which the scheduler leaves the threads
-     * with work together on the other CPU. */
+    /* Where four waiting threads share a CPU, 40 yields take half a millisecond. Meanwhile the CPU looks busy, and the
+     * scheduler moves no thread there that has work to do. */
     WAITING_YIELDS_MIN = 10,
     WAITING_YIELDS_NS = 50000,
     /* Of a blocking call, inline or in rounds, before it rests in a round or goes to the general wait.

@@ -241,7 +241,7 @@ bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag);
 enum p2p_now { P2P_NOW_DONE, P2P_NOW_NOTHING, P2P_NOW_OTHER };
 enum p2p_now p2p_recv_now(struct p2p_group *group, int source, uint64_t tag, void *buffer,
                           uint64_t capacity, bool up_to, uint64_t *ret_bytes);
-/* Both, where it is not known yet whether it could be; OTHER: it could not. */
+/* p2p_recv_now() if p2p_may_recv_now(), else OTHER. */
 enum p2p_now p2p_recv_at_once(struct p2p_group *group, int source, uint64_t tag, void *buffer,
                               uint64_t capacity, bool up_to, uint64_t *ret_bytes);
 

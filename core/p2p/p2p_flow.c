@@ -214,13 +214,13 @@ static struct p2p_op *next_stream(struct p2p_path *path)
     return NULL;
 }
 
-/* Whether something leaves behind the packet in this go. So the request of a send that was granted early and its first
- * piece are one system call, and wake the peer once. */
-static bool is_followed(struct p2p_path *path, const struct p2p_packet *packet)
+/* Whether the transport is told that the next packet follows, so that both are one system call, and wake the peer once:
+ * where sends leave together, and behind a request that was granted early, whose first piece can leave. */
+static bool goes_with_next(struct p2p_path *path, const struct p2p_packet *packet)
 {
     if (packet->link.next != &path->queue)
         return path->engine->gathers;
-    return is_request(&packet->header) && next_stream(path);
+    return is_request(&packet->header) && packet->op && next_stream(path) == packet->op;
 }
 
 /* True when the whole packet was taken. */
@@ -228,10 +228,11 @@ static bool give_packet(struct p2p_packet *packet)
 {
     struct p2p_path *path = packet->head.path;
     struct p2p_op *op = packet->op;
-    const uint32_t more = is_followed(path, packet) ? TUTTI_SEND_MORE : 0;
 
     if (leaves_at_once(packet))
         return true;
+
+    const uint32_t more = goes_with_next(path, packet) ? TUTTI_SEND_MORE : 0;
     if (!packet->direct && !p2p_packet_copy(packet)) {
         p2p_path_fail(path, TUTTI_ERR_NO_MEMORY, "no memory to send to rank %d", path->label_rank);
         return false;

@@ -137,14 +137,6 @@ static inline bool p2p_short_may_send(const struct p2p_path *path)
 tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_message *ret_message);
 /* Copies `bytes` from `offset` of the message on. */
 void p2p_short_copy_parts(const tutti_shown *message, uint64_t offset, void *to, uint64_t bytes);
-static inline void p2p_short_copy(const tutti_shown *message, uint64_t offset, void *to,
-                                  uint64_t bytes)
-{
-    if (!bytes || offset > message->bytes || bytes > message->bytes - offset)
-        p2p_short_copy_parts(message, offset, to, bytes);
-    else
-        tutti_copy_plain(to, (const uint8_t *)message->data + offset, bytes);
-}
 
 /* Sends both now, before whatever queues. False: not possible. */
 bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, const void *data);

@@ -5,8 +5,8 @@
  * A message is what is sent up to and with the first part without TUTTI_SEND_MORE; one decision is
  * taken for all its parts, and kept while the inner transport is busy. A dropped part is complete at
  * once, a delayed one waits in its peer's queue, behind which everything else to that peer waits too,
- * so that the order stays. A corrupted payload is a copy with one bit changed: the sender's memory is not
- * ours to write.
+ * so that the order stays. The last part is the payload: headers come before it. A corrupted one is a copy with one bit
+ * changed: the sender's memory is not ours to write.
  *
  * Every request that the inner transport has is in `posted`, since a way that is closed must complete
  * them: the inner endpoint forgets a peer's requests when it disconnects. While a request is not the
@@ -241,7 +241,8 @@ tutti_status fault_isend(tutti_endpoint *e, tutti_peer *peer, uint32_t lane, con
 
     struct decision d = peer->decision;
     int64_t now = now_ns(e), due = now + d.delay_ns;
-    bool corrupt = d.corrupt && later_part && bytes; /* the payload; what has none is left alone */
+    /* The payload, which comes last; what has none is left alone. */
+    bool corrupt = d.corrupt && later_part && bytes && !(flags & TUTTI_SEND_MORE);
     tutti_status status = TUTTI_OK;
 
     if (due < peer->hold_until_ns)

@@ -145,6 +145,7 @@ RANK_CASE(long_tensors_of_gpus_and_hosts_meet)
         gpu_read(t.on_host, t.on_device, (size_t)t.count * sizeof *t.on_host);
     check_ok(tutti_broadcast(world, &t.host, 0, NULL, NULL)); /* what rank 0 got */
     twins_check(&t, "all_reduce");
+    twins_free(&t);
     check_ok(tutti_group_destroy(world));
 }
 
@@ -164,6 +165,7 @@ RANK_CASE(long_tensors_with_strides_are_moved_in_pieces)
     gpu_synchronize(NULL);
     check_ok(tutti_all_reduce(world, &on_host, TUTTI_SUM, NULL, NULL));
     twins_check(&t, "all_reduce");
+    twins_free(&t);
     check_ok(tutti_group_destroy(world));
 }
 
@@ -387,4 +389,5 @@ RANK_CASE(a_rank_that_is_killed_in_an_all_reduce_ends_it_on_all)
     gpu_synchronize(stream);
     gpu_synchronize(other);
     check_status(tutti_group_destroy(world), TUTTI_ERR_PEER_LOST);
+    twins_free(&t);
 }

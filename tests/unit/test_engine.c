@@ -82,6 +82,51 @@ Test(engine, a_waiting_thread_looks_after_deadlines_again_and_again)
     engine_fini(&engine);
 }
 
+/* A source whose polls take as long as a yield where others have the CPU; how many there were before the first look. */
+struct slow {
+    struct engine_source source; /* first */
+    unsigned polls, polls_before_look;
+};
+
+static unsigned slow_progress(struct engine_source *source)
+{
+    const int64_t end = clock_now_ns() + 20000;
+
+    while (clock_now_ns() < end)
+        ;
+    ((struct slow *)source)->polls++;
+    return 0;
+}
+
+static void slow_look(struct engine_source *source, int64_t now_ns)
+{
+    struct slow *slow = (struct slow *)source;
+
+    (void)now_ns;
+    if (!slow->polls_before_look)
+        slow->polls_before_look = slow->polls;
+}
+
+/* It looks before it rests. */
+Test(engine, a_wait_yields_less_often_where_yields_take_long)
+{
+    enum { LEAST = 10, ALL = 40 };
+    struct progress_engine engine;
+    struct slow slow = {.source = calls};
+    struct operation_state never = {.status = TUTTI_ERR_NOT_READY};
+
+    slow.source.progress = slow_progress;
+    slow.source.look = slow_look;
+    cr_assert_eq(engine_init(&engine), TUTTI_OK);
+    atomic_fetch_add(&engine.oversubscribed, 1);
+    engine_add(&engine, &slow.source);
+    cr_expect_not(engine_wait(&engine, &never, clock_deadline_ms(50)));
+    cr_expect_geq(slow.polls_before_look, LEAST);
+    cr_expect_lt(slow.polls_before_look, ALL);
+    engine_remove(&engine, &slow.source);
+    engine_fini(&engine);
+}
+
 static void *take_and_release(void *engine)
 {
     engine_take(engine);
