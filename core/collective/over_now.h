@@ -9,7 +9,6 @@
 #include "base/fork.h"
 #include "collective/batch.h"
 #include "collective/call.h"
-#include "p2p/p2p.h"
 #include "progress/progress.h"
 #include "provider/routes.h"
 #include "tensor/layout.h"
