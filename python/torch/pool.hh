@@ -5,7 +5,7 @@
  * for a thread: if none is idle, another one begins.
  *
  * Python ends a thread that asks for the GIL when the interpreter is gone, and C++ ends the process for that. So the
- * module waits at exit, without the GIL, until all tasks are done.
+ * module waits at exit, without the GIL, until all tasks are done, those too that tutti's thread has yet to bring.
  */
 #pragma once
 
@@ -27,7 +27,24 @@ namespace tutti_torch
 class pool
 {
   public:
-    /* Calls the task on a thread of the pool, and deletes it there. */
+    /* tutti will call what brings a task. */
+    static void expect()
+    {
+        const std::lock_guard<std::mutex> lock(all().mutex_);
+
+        all().left_++;
+    }
+
+    /* It will not: the task that was expected does not come. */
+    static void forgo()
+    {
+        const std::lock_guard<std::mutex> lock(all().mutex_);
+
+        all().left_--;
+        all().changed_.notify_all();
+    }
+
+    /* Calls a task that was expected on a thread of the pool, and deletes it there. */
     template <class task> static void run(std::unique_ptr<task> what)
     {
         task *const passed = what.release(); /* a std::function is copied */
@@ -60,7 +77,6 @@ class pool
         const std::lock_guard<std::mutex> lock(mutex_);
 
         tasks_.push_back(std::move(task));
-        left_++;
         if (tasks_.size() > idle_)
             std::thread([this] { serve(); }).detach();
         else
@@ -104,7 +120,7 @@ class pool
     std::condition_variable changed_; /* a task has come, or one is done */
     std::deque<std::function<void()>> tasks_;
     std::size_t idle_ = 0; /* threads */
-    int left_ = 0;         /* tasks that are not done */
+    int left_ = 0;         /* tasks that are expected, or not done */
 };
 
 } // namespace tutti_torch

@@ -237,7 +237,11 @@ class work : public c10d::Work
             pending->error = exception();
             (*pending)();
         } else {
-            check(tutti_work_then(handle_, complete_future, pending.get()));
+            pool::expect();
+            const tutti_status status = tutti_work_then(handle_, complete_future, pending.get());
+            if (status != TUTTI_OK)
+                pool::forgo();
+            check(status);
             pending.release();
         }
         future_ = made;
@@ -314,6 +318,7 @@ class work : public c10d::Work
         auto *kept = new kept_tensors{std::move(outputs_)};
 
         kept->lists.push_back(std::move(inputs_));
+        pool::expect();
         const tutti_status status = tutti_work_on_release(
             handle_,
             [](void *user) {
@@ -321,6 +326,7 @@ class work : public c10d::Work
             },
             kept);
         if (status != TUTTI_OK) {
+            pool::forgo();
             TORCH_WARN_ONCE("tutti: tensors of a work are never freed: ", tutti_last_error());
         }
     }
