@@ -234,41 +234,33 @@ __attribute__((target("avx"))) static inline size_t tutti_copy_lines(void *to, c
 }
 #endif
 
-/** Copies at most TUTTI_COPY_SHORT bytes as memcpy() does, without a call: most messages are a few words. Copies a
- * first and a last piece, which share bytes in the middle. */
+/** Copies the first and the last `piece` bytes, which share some if there are less than two pieces. A constant of 32 at
+ * most, so that nothing is called. */
+static inline void tutti_copy_ends(void *to, const void *from, size_t bytes, size_t piece)
+{
+    unsigned char first[32], last[32];
+
+    memcpy(first, from, piece);
+    memcpy(last, (const unsigned char *)from + (bytes - piece), piece);
+    memcpy(to, first, piece);
+    memcpy((unsigned char *)to + (bytes - piece), last, piece);
+}
+
+/** Copies at most TUTTI_COPY_SHORT bytes as memcpy() does, without a call: most messages are a few words. */
 static inline void tutti_copy_short(void *to, const void *from, size_t bytes)
 {
-    unsigned char *first = (unsigned char *)to;
-    const unsigned char *source = (const unsigned char *)from;
-    uint64_t a[4], b[4];
-
-    if (bytes >= 32) {
-        memcpy(a, source, 32);
-        memcpy(b, source + bytes - 32, 32);
-        memcpy(first, a, 32);
-        memcpy(first + bytes - 32, b, 32);
-    } else if (bytes >= 16) {
-        memcpy(a, source, 16);
-        memcpy(b, source + bytes - 16, 16);
-        memcpy(first, a, 16);
-        memcpy(first + bytes - 16, b, 16);
-    } else if (bytes >= 8) {
-        memcpy(a, source, 8);
-        memcpy(b, source + bytes - 8, 8);
-        memcpy(first, a, 8);
-        memcpy(first + bytes - 8, b, 8);
-    } else if (bytes >= 4) {
-        memcpy(a, source, 4);
-        memcpy(b, source + bytes - 4, 4);
-        memcpy(first, a, 4);
-        memcpy(first + bytes - 4, b, 4);
-    } else if (bytes) {
-        const unsigned char middle = source[bytes / 2], last = source[bytes - 1];
-
-        first[0] = source[0];
-        first[bytes / 2] = middle;
-        first[bytes - 1] = last;
-    }
+    if (bytes >= 32)
+        tutti_copy_ends(to, from, bytes, 32);
+    else if (bytes >= 16)
+        tutti_copy_ends(to, from, bytes, 16);
+    else if (bytes >= 8)
+        tutti_copy_ends(to, from, bytes, 8);
+    else if (bytes >= 4)
+        tutti_copy_ends(to, from, bytes, 4);
+    else if (bytes >= 2)
+        tutti_copy_ends(to, from, bytes, 2);
+    else if (bytes)
+        tutti_copy_ends(to, from, bytes, 1);
 }
 
 /**

@@ -64,11 +64,7 @@ __attribute__((flatten)) enum p2p_now p2p_recv_now(struct p2p_group *group, int 
     path->peer_shows |= h->shows;
     path->arrived += 2;
     path->met++;
-    if (message.shown.rest_bytes) /* in all there are message.size */
-        p2p_short_copy_parts(&message.shown, message.header_bytes, buffer, h->bytes);
-    else
-        tutti_copy_plain(buffer, (const uint8_t *)message.shown.data + message.header_bytes,
-                         h->bytes);
+    p2p_short_copy(&message.shown, message.header_bytes, buffer, h->bytes);
     path->at->ops->take(path->at->endpoint, path->peer, P2P_LANE);
     p2p_flow_owe(path, h->bytes);
     *ret_bytes = h->bytes;

@@ -135,8 +135,16 @@ static inline bool p2p_short_may_send(const struct p2p_path *path)
 }
 /* The next message, which stays. NOT_READY: there is none. */
 tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_message *ret_message);
-/* Copies `bytes` from `offset` of the message on. */
+/* Copies `bytes` from `offset` of the message on, which has so many. It lies in one part nearly always. */
 void p2p_short_copy_parts(const tutti_shown *message, uint64_t offset, void *to, uint64_t bytes);
+static inline void p2p_short_copy(const tutti_shown *message, uint64_t offset, void *to,
+                                  uint64_t bytes)
+{
+    if (message->rest_bytes)
+        p2p_short_copy_parts(message, offset, to, bytes);
+    else
+        tutti_copy_plain(to, (const uint8_t *)message->data + offset, bytes);
+}
 
 /* Sends both now, before whatever queues. False: not possible. */
 bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, const void *data);

@@ -64,15 +64,6 @@ void p2p_short_copy_parts(const tutti_shown *message, uint64_t offset, void *to,
                          bytes - first);
 }
 
-/* The same; it lies in one part nearly always. */
-static inline void copy_shown(const tutti_shown *message, uint64_t offset, void *to, uint64_t bytes)
-{
-    if (offset > message->bytes || bytes > message->bytes - offset)
-        p2p_short_copy_parts(message, offset, to, bytes);
-    else
-        tutti_copy_plain(to, (const uint8_t *)message->data + offset, bytes);
-}
-
 tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_message *ret_message)
 {
     const tutti_shown *shown = &ret_message->shown;
@@ -89,7 +80,8 @@ tutti_status p2p_short_show(const struct p2p_path *path, struct p2p_short_messag
         ret_message->wrong = NULL;
         return TUTTI_OK;
     }
-    copy_shown(shown, 0, wire, ret_message->size < sizeof wire ? ret_message->size : sizeof wire);
+    p2p_short_copy(shown, 0, wire,
+                   ret_message->size < sizeof wire ? ret_message->size : sizeof wire);
     ret_message->wrong =
         p2p_wire_decode(wire, ret_message->size, &ret_message->header, &ret_message->header_bytes);
     return TUTTI_OK;
@@ -108,13 +100,14 @@ bool p2p_short_expect(struct p2p_path *path, const struct p2p_header *header, st
         envelope->buffer = p2p_buffer_take(buffers, bytes);
         if (!envelope->buffer)
             return p2p_flow_no_room(path, bytes);
-        copy_shown(&path->shown->shown, path->shown->header_bytes, envelope->buffer->data, bytes);
+        p2p_short_copy(&path->shown->shown, path->shown->header_bytes, envelope->buffer->data,
+                       bytes);
         envelope->state = ENVELOPE_ARRIVED;
         return true;
     }
     if (op)
-        copy_shown(&path->shown->shown, path->shown->header_bytes, (uint8_t *)op->buffer + offset,
-                   bytes);
+        p2p_short_copy(&path->shown->shown, path->shown->header_bytes,
+                       (uint8_t *)op->buffer + offset, bytes);
     p2p_flow_taken_in(path, op, offset, bytes, charged);
     return true;
 }
