@@ -27,6 +27,10 @@ tutti_status dump_write(const char *folder, const char *name, const char *text);
 /* The same from a thread of its own that is waited for at most `ms`: a folder may be on a host that
  * does not answer. Takes `text` over. TUTTI_ERR_TIMEOUT: it goes on writing. */
 tutti_status dump_write_within(const char *folder, const char *name, char *text, int64_t ms);
+/* At the process's very end, when the others have heard of it: gives such threads 5 s more. */
+void dump_files_await(void);
+/* In a forked child: the threads are its parent's. */
+void dump_files_forget(void);
 
 /* ---- dump_watch.c ---- */
 

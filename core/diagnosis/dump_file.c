@@ -3,9 +3,9 @@
  * Writes a dump to a file. The text goes to a temporary file that is renamed when it is whole, so a reader
  * never sees half a dump, and an old file or link of the name is replaced, never written through.
  *
- * A folder on a network may hang, and a process that ends must not wait for it. dump_write_within() therefore
+ * A folder on a network may hang, and a call that fails must not wait for it. dump_write_within() therefore
  * writes on a thread and gives up at its deadline; the thread and its caller share the memory, and the last of
- * them frees it.
+ * them frees it. A busy disk takes seconds for a file, so a process that ends waits for such threads once more.
  */
 #include "base/text.h"
 #include "diagnosis/dump.h"
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+
+static _Atomic unsigned int files; /* of this process: two threads may write the same dump */
 
 /* Another's file of that name is never written through: what stands there goes first. */
 static int open_new(const char *path)
@@ -51,7 +54,8 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    int m = snprintf(temporary, sizeof temporary, "%s/.%s.part", folder, name);
+    int m = snprintf(temporary, sizeof temporary, "%s/.%s.%u.part", folder, name,
+                     atomic_fetch_add(&files, 1));
 
     if (n < 0 || m < 0 || (size_t)n >= sizeof path || (size_t)m >= sizeof temporary)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the folder's name is too long: %.*s…",
@@ -73,6 +77,10 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
 }
 
 /* ---- under a deadline ---- */
+
+enum { AT_END_MS = 5000 };
+
+static _Atomic int writers; /* threads that have not ended their file */
 
 struct writing {
     pthread_mutex_t lock;
@@ -107,6 +115,7 @@ static void *write_it(void *argument)
     w->status = dump_write(w->folder, w->name, w->text);
     if (w->status)
         error_keep(&w->error);
+    atomic_fetch_sub(&writers, 1);
     release(w);
     return NULL;
 }
@@ -153,7 +162,9 @@ tutti_status dump_write_within(const char *folder, const char *name, char *text,
     }
     w->text = text;
     w->users = 2;
+    atomic_fetch_add(&writers, 1);
     if (thread_start(&thread, "tutti-dump", write_it, w)) {
+        atomic_fetch_sub(&writers, 1);
         w->users = 1;
         status = dump_write(folder, name, text);
     } else {
@@ -162,4 +173,17 @@ tutti_status dump_write_within(const char *folder, const char *name, char *text,
     }
     release(w);
     return status;
+}
+
+void dump_files_await(void)
+{
+    const int64_t until = clock_deadline_ms(AT_END_MS);
+
+    while (atomic_load(&writers) && clock_left_ms(until, AT_END_MS))
+        (void)usleep(1000);
+}
+
+void dump_files_forget(void)
+{
+    atomic_store(&writers, 0);
 }

@@ -43,6 +43,7 @@ static bool watching;
 static char *folder; /* as named when the first group was made; never freed */
 static _Atomic int doorbell = -1;
 static _Atomic bool wanted, stopping;
+static _Atomic unsigned int failures_dumped;
 
 /* Not for set-id programs: they would write where their caller says. */
 static const char *folder_named(void)
@@ -61,9 +62,8 @@ struct dumping {
     struct kept_error error;
 };
 
-static void dump_context(tutti_context *context, void *user)
+static void write_context(tutti_context *context, struct dumping *dumping)
 {
-    struct dumping *dumping = user;
     bool taken = engine_take_until(&context->engine, clock_deadline_ms(LOCK_MS));
     char name[256];
 
@@ -74,11 +74,24 @@ static void dump_context(tutti_context *context, void *user)
     tutti_status status = text ? dump_write(dumping->folder, name, text)
                                : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
     free(text);
-    dumping->contexts++;
     if (status && !dumping->status) {
         dumping->status = status;
         error_keep(&dumping->error);
     }
+}
+
+/* A group that fails meanwhile dumps itself, and its file may be the older one by now: the newest text is
+ * written last. */
+static void dump_context(tutti_context *context, void *user)
+{
+    struct dumping *dumping = user;
+    unsigned int failures;
+
+    dumping->contexts++;
+    do {
+        failures = atomic_load(&failures_dumped);
+        write_context(context, dumping);
+    } while (failures != atomic_load(&failures_dumped));
 }
 
 static tutti_status dump_all(const char *directory, const char *cause)
@@ -113,6 +126,7 @@ void dump_failure(struct tutti_group *group)
     if (!folder || group->ending.dumped)
         return;
     group->ending.dumped = true;
+    atomic_fetch_add(&failures_dumped, 1);
     dump_name(group->context, false, name, sizeof name);
     char *text = dump_text(group->context, false, "error");
     tutti_status status = text ? dump_write_within(folder, name, text, WRITE_MS)
@@ -247,6 +261,7 @@ void dump_watch_forget(void)
 {
     int inherited = atomic_exchange(&doorbell, -1);
 
+    dump_files_forget();
     pthread_mutex_init(&lock, NULL);
     watching = false;
     if (inherited >= 0)

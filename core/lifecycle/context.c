@@ -110,6 +110,7 @@ static void at_exit(void)
     dump_watch_stop();
     leave_at_exit();
     plugins_leave();
+    dump_files_await();
 }
 
 static void watch_process(void)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of the recorder, as the program that is dumped sees them. TUTTI_TEST_FOLDER: where to. */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -97,6 +99,24 @@ RANK_CASE(fails_unnoticed)
 }
 
 /* None has called anything since the barrier when the group ends. */
+/* A busy disk: every file takes TUTTI_TEST_SLOW_MS. libtutti finds this one before that of libc. */
+__attribute__((visibility("default"))) int rename(const char *from, const char *to)
+{
+    rank_sleep_ms(number_of("TUTTI_TEST_SLOW_MS", 0));
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+RANK_CASE(fails_and_ends)
+{
+    tutti_group *world = rank_init(NULL);
+
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (rank == 0)
+        check_ok(tutti_group_abort(world, "the tests want it"));
+    check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_ABORTED);
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
+}
+
 RANK_CASE(calls_after_the_end)
 {
     float values[2] = {0};

@@ -70,6 +70,23 @@ Test(recorder, a_failure_is_dumped_where_nobody_calls, .timeout = FAULT_TEST_S)
     dumps_remove(&f);
 }
 
+/* The call that fails does not wait for the disk, the process that ends does. */
+Test(recorder, a_busy_disk_loses_no_dump, .timeout = FAULT_TEST_S)
+{
+    struct dumps f = dumps_new();
+    struct ranks *ranks =
+        fault_start(&fault_shm, "rank_recorder", "fails_and_ends", RANKS,
+                    (const char *[]){f.dump_dir, "TUTTI_TEST_SLOW_MS=1500", NULL});
+
+    cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
+    cr_expect_eq(dumps_count(&f, ".json"), RANKS);
+    cr_expect_eq(dumps_count(&f, ".part"), 0);
+    dumps_expect(&f, "\"cause\":\"error\"");
+    cr_expect_not_null(strstr(ranks_result(ranks, 1)->err, "takes longer than 500 ms"));
+    fault_finish(ranks);
+    dumps_remove(&f);
+}
+
 Test(recorder, a_folder_that_cannot_be_written_loses_nothing_else, .timeout = FAULT_TEST_S)
 {
     struct ranks *ranks = fault_start(
