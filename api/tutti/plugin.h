@@ -224,7 +224,9 @@ enum {
 
 /* flags of isend */
 enum {
-    TUTTI_SEND_MORE = 1 << 0 /* the next isend to this peer and lane follows at once */
+    /* The next isend or send_short to this peer and lane is called at once. A transport that refuses it with
+     * TUTTI_ERR_BUSY sends what it has held back in its next progress(): that send may never come again. */
+    TUTTI_SEND_MORE = 1 << 0
 };
 
 enum { TUTTI_ARMED = 0, TUTTI_EVENTS_PENDING = 1 }; /* answers of arm */

@@ -186,13 +186,14 @@ static void post_sum(tutti_endpoint *e, struct pair *pair)
         pair->part[SUM].status = status == TUTTI_ERR_BUSY ? TUTTI_OK : status;
 }
 
-/* Whether more can be posted in the direction. */
+/* Whether more can be posted in the direction. Who said that a message follows at once did not mean so late a sum. */
 static bool post_owed(tutti_endpoint *e, const tutti_peer *peer, enum direction direction)
 {
     struct pair *pair = peer->owed[direction];
 
     if (!pair)
         return true;
+    pair->flags &= ~(uint32_t)TUTTI_SEND_MORE;
     post_sum(e, pair);
     if (is_owed(pair))
         return false;

@@ -3,7 +3,8 @@
  * A transport inside one process, as unfriendly as the ABI allows: it reads and writes the memory
  * of a request as late as it may, delivers at random times, is full at random, completes at once at
  * random, and can do without each optional function. It also watches the wire: nobody may
- * spend more credit than it was given. Checksums may stand in front of it, and then it may alter what it carries.
+ * spend more credit than it was given, nor do something else where a send was said to follow at
+ * once. Checksums may stand in front of it, and then it may alter what it carries.
  */
 #pragma once
 
@@ -39,6 +40,7 @@ struct fake_link {
     uint64_t payload; /* announced by the last header that passed; 0: a header is next */
     uint64_t joined;  /* messages of a header and a payload that passed */
     uint64_t goes;    /* sends behind which none was said to follow at once */
+    bool more;        /* the last send is to be followed at once; until the next is tried */
     bool shown;       /* the first of `sends` was, and is not taken */
     uint64_t eager;   /* unreturned, as seen on the wire */
     uint64_t passed;  /* headers, by kind below */
@@ -167,7 +169,7 @@ static inline void fake_break(struct fake_net *net, int a, int b, tutti_status s
     struct fake_message *message;
 
     link->broken = status;
-    link->shown = false;
+    link->shown = link->more = false;
     while ((message = fake_pop(&link->sends))) {
         if (message->request)
             fake_complete(net, a, message->request, status);
@@ -223,9 +225,11 @@ static inline void fake_move(struct tutti_endpoint *endpoint)
 {
     struct fake_net *net = endpoint->net;
 
-    for (int other = 0; other < net->members; other++)
+    for (int other = 0; other < net->members; other++) {
+        net->violations += net->links[endpoint->rank][other].more;
         while (fake_deliver(net, other, endpoint->rank))
             ;
+    }
 }
 
 static inline tutti_status fake_isend(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
@@ -240,10 +244,12 @@ static inline tutti_status fake_isend(tutti_endpoint *endpoint, tutti_peer *peer
         request->status = link->broken;
         return TUTTI_OK;
     }
+    link->more = false;
     if (link->sends.count >= net->depth || fake_chance(net, net->busy))
         return TUTTI_ERR_BUSY;
 
     struct fake_message *message = calloc(1, sizeof *message);
+    link->more = flags & TUTTI_SEND_MORE;
     link->goes += !(flags & TUTTI_SEND_MORE);
     message->data = data;
     message->bytes = bytes;
@@ -296,6 +302,7 @@ static inline tutti_status fake_send_short(tutti_endpoint *endpoint, tutti_peer 
 
     (void)lane;
     net->violations += head_bytes + body_bytes > net->ops.short_bytes;
+    link->more = false;
     if (link->broken || link->sends.count >= net->depth || fake_chance(net, net->busy))
         return TUTTI_ERR_BUSY;
 

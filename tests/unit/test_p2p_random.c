@@ -292,7 +292,7 @@ ParameterizedTest(struct world_options *temper, p2p_random,
     } while (now.tv_sec - begin.tv_sec < 2);
     fprintf(stderr, "%u operations\n", m->completed);
     cr_assert_gt(m->completed, 200);
-    cr_assert_eq(m->world->net.violations, 0, "credit or framing on the wire");
+    cr_assert_eq(m->world->net.violations, 0, "credit, framing or an order on the wire");
     for (int i = 0; i < MEMBERS; i++)
         cr_assert_eq(m->world->members[i].failures, 0, "%s", m->world->members[i].words);
     world_free(m->world);
