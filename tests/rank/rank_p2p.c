@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Point to point beyond a send and its receive: oneself, batches, exchanges, unknown lengths. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -308,6 +309,64 @@ RANK_CASE(messages_around_every_limit_arrive_whole_in_any_order)
         }
     }
     check_ok(tutti_group_destroy(world));
+}
+
+/* ---- short messages that need no call --------------------------------------------------------- */
+
+enum { TOLD = 400 };
+
+/* Sends, or receives, the same without options, which may need no call, and with them, which does: both end in the same
+ * words. */
+static void message_fails(tutti_group *group, bool sends, const tutti_tensor *tensor, int32_t peer,
+                          uint64_t tag, tutti_status status, const char *word)
+{
+    const tutti_options options = TUTTI_OPTIONS_INIT;
+    const tutti_options *with[] = {NULL, &options};
+    char told[2][TOLD];
+
+    for (int i = 0; i < 2; i++) {
+        check_status(sends ? tutti_send(group, tensor, peer, tag, with[i])
+                           : tutti_recv(group, tensor, peer, tag, with[i], NULL),
+                     status);
+        check_contains(tutti_last_error(), word);
+        snprintf(told[i], TOLD, "%s", tutti_last_error());
+    }
+    check_str_eq(told[0], told[1]);
+}
+
+RANK_CASE(a_message_fails_in_the_same_words_with_options_and_without)
+{
+    static const int32_t nobody[] = {INT32_MIN, -2, INT32_MAX};
+    tutti_group *world = rank_init(NULL);
+    const int32_t other = (rank + 1) % size;
+    int64_t shapes[3];
+    uint8_t data[9] = {0};
+    tutti_tensor eight = bytes_of(data, &shapes[0], 8), seven = bytes_of(data, &shapes[1], 7),
+                 nine = bytes_of(data, &shapes[2], 9);
+
+    for (int sends = 0; sends < 2; sends++) {
+        for (int i = 0; i < 3; i++)
+            message_fails(world, sends, &eight, nobody[i], 1, TUTTI_ERR_INVALID_ARGUMENT,
+                          "not in a group of");
+        message_fails(world, sends, &eight, size, 1, TUTTI_ERR_INVALID_ARGUMENT,
+                      "not in a group of");
+        message_fails(world, sends, &eight, other, UINT64_C(1) << 62, TUTTI_ERR_INVALID_ARGUMENT,
+                      "tag");
+        message_fails(world, sends, NULL, other, 1, TUTTI_ERR_INVALID_ARGUMENT, "tensor");
+    }
+    for (uint64_t i = 0; i < 4 && rank == 1; i++)
+        require_ok(tutti_send(world, i % 2 ? &nine : &seven, 0, 1 + i % 2, NULL));
+    if (rank == 0) {
+        message_fails(world, false, &eight, 1, 1, TUTTI_ERR_MISMATCH, "7 bytes");
+        message_fails(world, false, &eight, 1, 2, TUTTI_ERR_MISMATCH, "9 bytes");
+    }
+    check_ok(tutti_barrier(world, NULL, NULL));
+    if (rank == 0)
+        check_ok(tutti_group_abort(world, "the tests want it"));
+    check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_ABORTED);
+    for (int sends = 0; sends < 2; sends++)
+        message_fails(world, sends, &eight, other, 1, TUTTI_ERR_ABORTED, "the tests want it");
+    check_status(tutti_group_destroy(world), TUTTI_ERR_ABORTED);
 }
 
 /* ---- lengths --------------------------------------------------------------------------------- */
