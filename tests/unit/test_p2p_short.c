@@ -91,11 +91,9 @@ static enum p2p_now receive_now(struct world *world, int at, int source, uint64_
                                 uint64_t *ret_value)
 {
     uint64_t bytes = 0;
+    enum p2p_now now = p2p_recv_at_once(group(world, at), source, tag, ret_value, sizeof *ret_value,
+                                        false, &bytes);
 
-    if (!p2p_may_recv_now(group(world, at), source, tag))
-        return P2P_NOW_OTHER;
-    enum p2p_now now =
-        p2p_recv_now(group(world, at), source, tag, ret_value, sizeof *ret_value, false, &bytes);
     cr_assert_eq(bytes, now == P2P_NOW_DONE ? sizeof *ret_value : 0);
     return now;
 }
