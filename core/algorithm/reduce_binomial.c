@@ -1,35 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reduce, binomial tree: at distances that double, every second member hands what it has to the one
- * below it and is done. Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins for short vectors, and for
- * long ones where members outnumber their CPUs.
- * Invariant: counted from the root, before distance d every multiple of d that is still in holds the
- * reduction of the d members from itself on.
+ * reduce, binomial tree: each member reduces what its children hand it, and hands the result to its
+ * parent. Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins for short vectors, and for
+ * long ones where members outnumber their CPUs. A long vector goes in pieces, so that a piece is reduced
+ * while the next one arrives, and the scratch is of two pieces for each child.
+ * Invariant: the results of a member and of those below it in the tree, [v, v + d), are reduced in the order
+ * of their distance; while piece k is reduced, k+1 arrives in the other half of the scratch, and k-1 leaves.
  */
 #include "algorithm/binomial.h"
 
+enum { PIECES_MAX = 64, CHILDREN_MAX = 32 };
+
+struct tree {
+    struct part vector;
+    uint64_t each; /* bytes of a piece */
+    int v, children;
+    struct half {
+        struct place theirs, sum;
+        uint32_t tickets[CHILDREN_MAX], sent;
+    } halves[2];
+};
+
+static int child(const struct schedule *sched, const struct request *req, const struct tree *tree,
+                 int index)
+{
+    return binomial_rank(sched, req, tree->v + (INT64_C(1) << index));
+}
+
+/* A piece fits in L2 between its arrival and its reduction. Both sides cut by the same rule. */
+static struct tree tree_of(struct schedule *sched, const struct request *req)
+{
+    struct tree tree = {.vector = {0, req->bytes}, .v = binomial_index(sched, req)};
+
+    tree.each = max_u64(sched->thresholds->bytes[THRESHOLD_MESSAGE_PIECE],
+                        pieces_in(req->bytes, PIECES_MAX));
+    tree.each = max_u64(PART_ALIGN, round_up(min_u64(tree.each, req->bytes), PART_ALIGN));
+    for (int64_t d = 1; d < sched->size && !(tree.v & d) && tree.v + d < sched->size; d *= 2)
+        tree.children++;
+    for (int i = 0; i < 2; i++) {
+        tree.halves[i].theirs = schedule_scratch(sched, (uint64_t)tree.children * tree.each);
+        if (tree.v && tree.children)
+            tree.halves[i].sum = schedule_scratch(sched, tree.each);
+    }
+    return tree;
+}
+
+static void receive(struct schedule *sched, const struct request *req, struct tree *tree,
+                    uint64_t k)
+{
+    const uint64_t bytes = piece_of(tree->vector, tree->each, k).bytes;
+    struct half *half = &tree->halves[k % 2];
+
+    for (int i = 0; i < tree->children; i++)
+        half->tickets[i] =
+            schedule_recv(sched, child(sched, req, tree, i),
+                          place_after(half->theirs, (uint64_t)i * tree->each), bytes);
+}
+
+/* Returns where the result of the piece is. */
+static struct place reduce(struct schedule *sched, const struct request *req, struct tree *tree,
+                           uint64_t k)
+{
+    const struct part piece = piece_of(tree->vector, tree->each, k);
+    struct half *half = &tree->halves[k % 2];
+    const struct place to = tree->v ? half->sum : place_after(req->out, piece.offset);
+    struct place mine = place_after(req->in, piece.offset);
+
+    for (int i = 0; i < tree->children; i++) {
+        schedule_fence_ticket(sched, half->tickets[i]);
+        schedule_reduce(sched, to, mine, place_after(half->theirs, (uint64_t)i * tree->each),
+                        piece.bytes);
+        mine = to;
+    }
+    return mine;
+}
+
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const int n = sched->size, v = binomial_index(sched, req);
-    const struct place theirs = schedule_scratch(sched, req->bytes);
-    const struct place sum = v ? schedule_scratch(sched, req->bytes) : req->out;
-    struct place mine = req->in;
-    int64_t distance = 1;
+    struct tree tree = tree_of(sched, req);
+    const uint64_t count = max_u64(1, pieces_in(req->bytes, tree.each)); /* all meet in any case */
 
-    for (; distance < n && !(v & distance); distance *= 2) {
-        if (v + distance >= n)
-            continue;
-        schedule_recv(sched, binomial_rank(sched, req, v + distance), theirs, req->bytes);
-        schedule_fence(sched);
-        schedule_reduce(sched, sum, mine, theirs, req->bytes);
-        mine = sum;
+    receive(sched, req, &tree, 0);
+    for (uint64_t k = 0; k < count; k++) {
+        const uint64_t bytes = piece_of(tree.vector, tree.each, k).bytes;
+        struct half *half = &tree.halves[k % 2];
+
+        if (k + 1 < count)
+            receive(sched, req, &tree, k + 1);
+        if (tree.v && tree.children && k >= 2)
+            schedule_fence_ticket(sched, half->sent);
+        const struct place result = reduce(sched, req, &tree, k);
+        if (tree.v) {
+            const int parent = binomial_rank(sched, req, tree.v - binomial_distance(sched, tree.v));
+            half->sent = schedule_send(sched, parent, result, bytes);
+        } else if (req->finish) {
+            schedule_finish(sched, result, bytes);
+        }
     }
-    if (v) {
-        schedule_send(sched, binomial_rank(sched, req, v - distance), mine, req->bytes);
-        schedule_fence(sched);
-    } else if (req->finish) {
-        schedule_finish(sched, req->out, req->bytes);
-    }
+    schedule_fence(sched);
 }
 
 COST(.messages = log2_ceil(n), .message_bytes = log2_ceil(n) * bytes,

@@ -12,8 +12,8 @@
  * The standard values were measured on two cores that share a cache, or come from the model, where a
  * message that follows another costs 6 us over TCP and one of several at once 1.5 us. There trees win
  * from 16 members on, below 2 KiB, 5 KiB at 24 and 12 KiB at 64; Bruck's all_to_all wins below 1.3 to
- * 2 KiB. Those of crowded hosts were measured with 4 and 8 members over TCP on 2 CPUs. With
- * 8 members the tree of a reduce wins at 32 MiB, too, but takes scratch for two vectors on each.
+ * 2 KiB. Those of crowded hosts were measured with 4 and 8 members over TCP on 2 CPUs. The
+ * tree of a reduce goes in pieces and wins there at every size.
  */
 #pragma once
 
@@ -36,7 +36,7 @@
       "CPUs; it grows with their square")                                                          \
     X(STAGED_CHUNK_MIN, staged_chunk_min, 64 * 1024, 0, MAPPED_PAGE, MAPPED_CHUNK_MAX,             \
       "the shortest chunk of a vector that goes through shared memory")                            \
-    X(MESSAGE_PIECE, message_piece, 256 * 1024, 0, 4096, 16 * 1024 * 1024,                         \
+    X(MESSAGE_PIECE, message_piece, 1024 * 1024, 0, 4096, 16 * 1024 * 1024,                        \
       "the piece of a long message that is reduced while the next one arrives")                    \
     X(RECURSIVE_DOUBLING_MAX, all_reduce_recursive_doubling_max, 16 * 1024, 32 * 1024, 0,          \
       THRESHOLD_MOST, "the longest vector that recursive doubling takes")                          \
@@ -44,7 +44,7 @@
       "the shortest vector that the ring takes with 3 members; it grows with their cube")          \
     X(BROADCAST_SCATTER_MIN, broadcast_scatter_all_gather_min, 32 * 1024, 8 << 20, 0,              \
       THRESHOLD_MOST, "the shortest vector that is cut into a part for each member")               \
-    X(REDUCE_PARTS_MIN, reduce_parts_min, 16 * 1024, 8 << 20, 0, THRESHOLD_MOST,                   \
+    X(REDUCE_PARTS_MIN, reduce_parts_min, 16 * 1024, THRESHOLD_MOST, 0, THRESHOLD_MOST,            \
       "the shortest vector that is cut into a part for each member")                               \
     X(ALL_GATHER_RING_MIN, all_gather_ring_min, 16 * 1024, 0, 0, THRESHOLD_MOST,                   \
       "the shortest block that travels round the ring, with 3 members or more, or 5 where ranks "  \

@@ -45,6 +45,8 @@ uint64_t sim_random(struct sim_world *world)
 
 /* The numbers of a member's input and output as registered memory, which a world on one host has. */
 enum { MEMORY_IN = 1, MEMORY_OUT };
+/* So that long vectors have many pieces, up to as many as an algorithm makes at most. */
+enum { PIECE_BYTES = 64 << 10 };
 
 /* ---- the world ------------------------------------------------------------------------------- */
 
@@ -59,6 +61,8 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
     if (layout_init(&member->layout, world->size, rank, host_of))
         sim_fail("no memory");
     member->thresholds = thresholds_standard;
+    member->thresholds.bytes[THRESHOLD_MESSAGE_PIECE] = PIECE_BYTES;
+    member->thresholds.tuned[THRESHOLD_MESSAGE_PIECE] = true;
     thresholds_fit(&member->thresholds, member->layout.hosts == 1 && world->size % 2 == 0);
     member->layout.thresholds = &member->thresholds;
     member->facts = (struct group_facts){.layout = &member->layout,
