@@ -31,9 +31,17 @@ def cpu_name():
     return os.uname().machine
 
 
+def family_and_model():
+    """As the kernel tells them, of CPUs of the x86 family; None: it does not."""
+    found = [re.search(rf'^{key}\s*:\s*(\d+)', read('/proc/cpuinfo'), re.MULTILINE)
+             for key in ('cpu family', 'model')]
+    return (found[0][1], found[1][1]) if all(found) else None
+
+
 def slug():
-    """The CPU's name as that of a file: letters, digits and hyphens."""
-    name = re.sub(r'\((r|tm)\)', '', cpu_name().lower())
+    """The CPU's name as that of a file: letters, digits and hyphens. With its family and model, since a
+    hypervisor gives different CPUs the same name."""
+    name = re.sub(r'\((r|tm)\)', '', ' '.join([cpu_name().lower(), *(family_and_model() or ())]))
     return re.sub(r'[^a-z0-9]+', '-', name).strip('-') or 'cpu'
 
 
@@ -50,9 +58,7 @@ def caches():
 def cpus():
     virtual = ' of a virtual machine' if re.search(r'^flags\s*:.*\bhypervisor\b',
                                                    read('/proc/cpuinfo'), re.MULTILINE) else ''
-    family = re.search(r'^cpu family\s*:\s*(\d+)', read('/proc/cpuinfo'), re.MULTILINE)
-    model = re.search(r'^model\s*:\s*(\d+)', read('/proc/cpuinfo'), re.MULTILINE)
-    exact = f' (family {family[1]}, model {model[1]})' if family and model else ''
+    exact = ' (family {}, model {})'.format(*family_and_model()) if family_and_model() else ''
     return f'{cpu_name()}{exact}, {len(os.sched_getaffinity(0))} CPUs{virtual}'
 
 
