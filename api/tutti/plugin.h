@@ -224,8 +224,8 @@ enum {
 
 /* flags of isend */
 enum {
-    /* The next isend or send_short to this peer and lane is called at once. A transport that refuses it with
-     * TUTTI_ERR_BUSY sends what it has held back in its next progress(): that send may never come again. */
+    /* The next isend or send_short to this peer and lane is called at once. Where the transport refuses that one, it
+     * sends what it holds back in its next progress() or test(): nothing may come after it. */
     TUTTI_SEND_MORE = 1 << 0
 };
 

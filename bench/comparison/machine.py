@@ -55,11 +55,15 @@ def caches():
     return '; '.join(found) or 'not known'
 
 
+def cpu():
+    exact = ' (family {}, model {})'.format(*family_and_model()) if family_and_model() else ''
+    return cpu_name() + exact
+
+
 def cpus():
     virtual = ' of a virtual machine' if re.search(r'^flags\s*:.*\bhypervisor\b',
                                                    read('/proc/cpuinfo'), re.MULTILINE) else ''
-    exact = ' (family {}, model {})'.format(*family_and_model()) if family_and_model() else ''
-    return f'{cpu_name()}{exact}, {len(os.sched_getaffinity(0))} CPUs{virtual}'
+    return f'{cpu()}, {len(os.sched_getaffinity(0))} CPUs{virtual}'
 
 
 def build_setting(build, name):

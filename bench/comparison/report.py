@@ -296,7 +296,7 @@ def markdown_operation(session, operation, pictures):
 
 def markdown(session, pictures):
     """`pictures`: of an operation, the file of each backend."""
-    lines = [f'# tutti beside its peers on {machine.cpu_name()}', '',
+    lines = [f'# tutti beside its peers on {machine.cpu()}', '',
              f'Written by `{session.words}`: {session.progress()}.', '',
              *markdown_losses(session), *markdown_failures(session), '', *markdown_machine(session)]
     for operation in dict.fromkeys(cell.operation for cell in session.cells):

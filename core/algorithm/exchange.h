@@ -17,7 +17,7 @@ struct exchange {
     uint32_t tickets[EXCHANGE_PIECES_MAX];
 };
 
-/* How a part of `bytes` is cut: a piece fits in L2 between its arrival and its reduction. */
+/* How a part of `bytes` is cut: a shorter piece costs more as a message than its reduction takes. */
 static inline struct exchange exchange_of(const struct schedule *sched, uint64_t bytes)
 {
     struct exchange e = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reduce, binomial tree: each member reduces what its children hand it, and hands the result to its
- * parent. Cost: log2(n) * (alpha + bytes * (beta + gamma)); wins for short vectors, and for
+ * parent. Cost: log2(n) * (alpha for each piece + bytes * (beta + gamma)); wins for short vectors, and for
  * long ones where members outnumber their CPUs. A long vector goes in pieces, so that a piece is reduced
- * while the next one arrives, and the scratch is of two pieces for each child.
+ * while the next one arrives, and the scratch is of two pieces for each child and two for the sums.
  * Invariant: the results of a member and of those below it in the tree, [v, v + d), are reduced in the order
  * of their distance; while piece k is reduced, k+1 arrives in the other half of the scratch, and k-1 leaves.
  */
@@ -27,7 +27,7 @@ static int child(const struct schedule *sched, const struct request *req, const 
     return binomial_rank(sched, req, tree->v + (INT64_C(1) << index));
 }
 
-/* A piece fits in L2 between its arrival and its reduction. Both sides cut by the same rule. */
+/* Both sides cut by the same rule. */
 static struct tree tree_of(struct schedule *sched, const struct request *req)
 {
     struct tree tree = {.vector = {0, req->bytes}, .v = binomial_index(sched, req)};
@@ -37,7 +37,7 @@ static struct tree tree_of(struct schedule *sched, const struct request *req)
     tree.each = max_u64(PART_ALIGN, round_up(min_u64(tree.each, req->bytes), PART_ALIGN));
     for (int64_t d = 1; d < sched->size && !(tree.v & d) && tree.v + d < sched->size; d *= 2)
         tree.children++;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < (req->bytes > tree.each ? 2 : 1); i++) {
         tree.halves[i].theirs = schedule_scratch(sched, (uint64_t)tree.children * tree.each);
         if (tree.v && tree.children)
             tree.halves[i].sum = schedule_scratch(sched, tree.each);

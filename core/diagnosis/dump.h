@@ -21,13 +21,18 @@ void dump_name(const struct tutti_context *context, bool busy, char *ret_name, s
 
 /* ---- dump_file.c ---- */
 
-/* Writes FOLDER/NAME, the folder made if need be: under another name, renamed when it is whole.
- * TUTTI_ERR_SYSTEM with a message; nothing is left behind then. */
-tutti_status dump_write(const char *folder, const char *name, const char *text);
-/* The same from a thread of its own that is waited for at most `ms`: a folder may be on a host that
- * does not answer. Takes `text` over. TUTTI_ERR_TIMEOUT: it goes on writing. */
-tutti_status dump_write_within(const char *folder, const char *name, char *text, int64_t ms);
-/* At the process's very end, when the others have heard of it: gives such threads 5 s more. */
+/* How long a dump may take that nobody else waits for, and how long the process waits for such when it ends. */
+enum { DUMP_PATIENCE_MS = 5000 };
+
+/* The next number of a text; taken when that is made, under the same lock. */
+unsigned int dump_number(void);
+/* Writes FOLDER/NAME, the folder made if need be: under another name, renamed when it is whole, unless a text of a
+ * higher number is there by then. From a thread of its own that is waited for at most `ms`: a folder may be on a host
+ * that does not answer. Takes `text` over. TUTTI_ERR_SYSTEM with a message; nothing is left behind then.
+ * TUTTI_ERR_TIMEOUT: it goes on writing. */
+tutti_status dump_write(const char *folder, const char *name, char *text, unsigned int number,
+                        int64_t ms);
+/* At the process's very end, when the others have heard of it: waits for files that are still being written. */
 void dump_files_await(void);
 /* In a forked child: the threads are its parent's. */
 void dump_files_forget(void);

@@ -3,10 +3,14 @@
  * Writes a dump to a file. The text goes to a temporary file that is renamed when it is whole, so a reader
  * never sees half a dump, and an old file or link of the name is replaced, never written through.
  *
- * A folder on a network may hang, and a call that fails must not wait for it. dump_write_within() therefore
- * writes on a thread and gives up at its deadline; the thread and its caller share the memory, and the last of
- * them frees it. A busy disk takes seconds for a file, so a process that ends waits for such threads once more.
+ * A folder on a network may hang, and a call that fails must not wait for it. So a thread writes, and its caller
+ * gives up at a deadline; they share the memory, and the last of them frees it. A busy disk takes seconds for a
+ * file, so a process that ends waits for such threads once more. Several may write the same file: each text has
+ * a number, and an older one does not replace a newer one.
  */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/text.h"
 #include "diagnosis/dump.h"
 
@@ -23,9 +27,55 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 
-static _Atomic unsigned int files; /* of this process: two threads may write the same dump */
+/* ---- newer and older texts ---- */
+
+enum { PLACED = 16 }; /* files that are remembered; a process has few */
+
+static pthread_mutex_t placing = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    uint64_t path; /* its hash */
+    unsigned int number;
+} placed[PLACED];
+static unsigned int placed_next;
+static _Atomic unsigned int numbers;
+
+unsigned int dump_number(void)
+{
+    return atomic_fetch_add(&numbers, 1) + 1;
+}
+
+/* Where the number of the file's text is kept. */
+static unsigned int *number_of(const char *path)
+{
+    const uint64_t hash = XXH3_64bits(path, strlen(path));
+
+    for (int i = 0; i < PLACED; i++)
+        if (placed[i].path == hash && placed[i].number)
+            return &placed[i].number;
+    unsigned int at = placed_next++ % PLACED;
+    placed[at].path = hash;
+    placed[at].number = 0;
+    return &placed[at].number;
+}
+
+/* Gives the file its name, unless it has a newer text already. Returns 0 or an errno. */
+static int place(const char *temporary, const char *path, unsigned int number)
+{
+    LOCK_SCOPE(&placing);
+    unsigned int *there = number_of(path);
+
+    if (*there > number)
+        return unlink(temporary) ? errno : 0;
+    if (rename(temporary, path))
+        return errno;
+    *there = number;
+    return 0;
+}
+
+/* ---- writing ---- */
 
 /* Another's file of that name is never written through: what stands there goes first. */
 static int open_new(const char *path)
@@ -50,12 +100,12 @@ static int write_all(int fd, const char *text)
     return 0;
 }
 
-tutti_status dump_write(const char *folder, const char *name, const char *text)
+static tutti_status write_file(const char *folder, const char *name, const char *text,
+                               unsigned int number)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    int m = snprintf(temporary, sizeof temporary, "%s/.%s.%u.part", folder, name,
-                     atomic_fetch_add(&files, 1));
+    int m = snprintf(temporary, sizeof temporary, "%s/.%s.%u.part", folder, name, number);
 
     if (n < 0 || m < 0 || (size_t)n >= sizeof path || (size_t)m >= sizeof temporary)
         return error_set(TUTTI_ERR_INVALID_ARGUMENT, "the folder's name is too long: %.*s…",
@@ -68,8 +118,8 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
     int error = write_all(fd, text);
     if (close(fd) && !error) /* where a network's file system tells of a full disk */
         error = errno;
-    if (!error && rename(temporary, path))
-        error = errno;
+    if (!error)
+        error = place(temporary, path, number);
     if (!error)
         return TUTTI_OK;
     (void)unlink(temporary);
@@ -77,8 +127,6 @@ tutti_status dump_write(const char *folder, const char *name, const char *text)
 }
 
 /* ---- under a deadline ---- */
-
-enum { AT_END_MS = 5000 };
 
 static _Atomic int writers; /* threads that have not ended their file */
 
@@ -89,6 +137,7 @@ struct writing {
     tutti_status status; /* of the thread */
     struct kept_error error;
     char *folder, *name, *text;
+    unsigned int number;
 };
 
 static void release(struct writing *w)
@@ -112,11 +161,16 @@ static void *write_it(void *argument)
 {
     struct writing *w = argument;
 
-    w->status = dump_write(w->folder, w->name, w->text);
+    w->status = write_file(w->folder, w->name, w->text, w->number);
     if (w->status)
         error_keep(&w->error);
-    atomic_fetch_sub(&writers, 1);
+    pthread_mutex_lock(&w->lock);
+    const bool is_late = w->users == 1;
+    pthread_mutex_unlock(&w->lock);
+    if (w->status && is_late) /* nobody else tells of it */
+        log_line(LOG_WARN, -1, "a dump could not be written: %s", error_message());
     release(w);
+    atomic_fetch_sub(&writers, 1);
     return NULL;
 }
 
@@ -148,7 +202,8 @@ static tutti_status await(struct writing *w, int64_t ms)
     return w->status ? error_give(w->status, &w->error) : TUTTI_OK;
 }
 
-tutti_status dump_write_within(const char *folder, const char *name, char *text, int64_t ms)
+tutti_status dump_write(const char *folder, const char *name, char *text, unsigned int number,
+                        int64_t ms)
 {
     struct writing *w = writing_new(folder, name);
     pthread_t thread;
@@ -161,12 +216,13 @@ tutti_status dump_write_within(const char *folder, const char *name, char *text,
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for writing a dump");
     }
     w->text = text;
+    w->number = number;
     w->users = 2;
     atomic_fetch_add(&writers, 1);
     if (thread_start(&thread, "tutti-dump", write_it, w)) {
         atomic_fetch_sub(&writers, 1);
         w->users = 1;
-        status = dump_write(folder, name, text);
+        status = write_file(folder, name, text, number);
     } else {
         pthread_detach(thread);
         status = await(w, ms);
@@ -177,13 +233,18 @@ tutti_status dump_write_within(const char *folder, const char *name, char *text,
 
 void dump_files_await(void)
 {
-    const int64_t until = clock_deadline_ms(AT_END_MS);
+    const int64_t until = clock_deadline_ms(DUMP_PATIENCE_MS);
+    int left;
 
-    while (atomic_load(&writers) && clock_left_ms(until, AT_END_MS))
+    while ((left = atomic_load(&writers)) && clock_left_ms(until, DUMP_PATIENCE_MS))
         (void)usleep(1000);
+    if (left)
+        log_line(LOG_WARN, -1, "%d dump%s lost: the disk takes longer than %d ms", left,
+                 left == 1 ? " is" : "s are", DUMP_PATIENCE_MS);
 }
 
 void dump_files_forget(void)
 {
+    pthread_mutex_init(&placing, NULL);
     atomic_store(&writers, 0);
 }

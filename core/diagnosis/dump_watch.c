@@ -43,7 +43,6 @@ static bool watching;
 static char *folder; /* as named when the first group was made; never freed */
 static _Atomic int doorbell = -1;
 static _Atomic bool wanted, stopping;
-static _Atomic unsigned int failures_dumped;
 
 /* Not for set-id programs: they would write where their caller says. */
 static const char *folder_named(void)
@@ -62,36 +61,24 @@ struct dumping {
     struct kept_error error;
 };
 
-static void write_context(tutti_context *context, struct dumping *dumping)
+static void dump_context(tutti_context *context, void *user)
 {
+    struct dumping *dumping = user;
     bool taken = engine_take_until(&context->engine, clock_deadline_ms(LOCK_MS));
     char name[256];
 
     dump_name(context, !taken, name, sizeof name);
     char *text = dump_text(context, !taken, dumping->cause);
+    const unsigned int number = dump_number();
     if (taken)
         engine_release(&context->engine);
-    tutti_status status = text ? dump_write(dumping->folder, name, text)
+    tutti_status status = text ? dump_write(dumping->folder, name, text, number, DUMP_PATIENCE_MS)
                                : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
-    free(text);
+    dumping->contexts++;
     if (status && !dumping->status) {
         dumping->status = status;
         error_keep(&dumping->error);
     }
-}
-
-/* A group that fails meanwhile dumps itself, and its file may be the older one by now: the newest text is
- * written last. */
-static void dump_context(tutti_context *context, void *user)
-{
-    struct dumping *dumping = user;
-    unsigned int failures;
-
-    dumping->contexts++;
-    do {
-        failures = atomic_load(&failures_dumped);
-        write_context(context, dumping);
-    } while (failures != atomic_load(&failures_dumped));
 }
 
 static tutti_status dump_all(const char *directory, const char *cause)
@@ -126,14 +113,13 @@ void dump_failure(struct tutti_group *group)
     if (!folder || group->ending.dumped)
         return;
     group->ending.dumped = true;
-    atomic_fetch_add(&failures_dumped, 1);
     dump_name(group->context, false, name, sizeof name);
     char *text = dump_text(group->context, false, "error");
-    tutti_status status = text ? dump_write_within(folder, name, text, WRITE_MS)
+    tutti_status status = text ? dump_write(folder, name, text, dump_number(), WRITE_MS)
                                : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
     if (status)
-        log_line(LOG_WARN, group->rank, "group %s failed, and its dump could not be written: %s",
-                 group->name, error_message());
+        log_line(LOG_WARN, group->rank, "group %s failed, and its dump %s: %s", group->name,
+                 status == TUTTI_ERR_TIMEOUT ? "is late" : "could not be written", error_message());
 }
 
 /* ---- watching ---- */

@@ -186,7 +186,7 @@ static void post_sum(tutti_endpoint *e, struct pair *pair)
         pair->part[SUM].status = status == TUTTI_ERR_BUSY ? TUTTI_OK : status;
 }
 
-/* Whether more can be posted in the direction. Behind a sum that is late, no message follows at once. */
+/* Whether more can be posted in the direction. A late sum leaves alone: the message that was to follow it did not. */
 static bool post_owed(tutti_endpoint *e, const tutti_peer *peer, enum direction direction)
 {
     struct pair *pair = peer->owed[direction];

@@ -360,7 +360,7 @@ RANK_CASE(a_message_fails_in_the_same_words_with_options_and_without)
         message_fails(world, false, &eight, 1, 1, TUTTI_ERR_MISMATCH, "7 bytes");
         message_fails(world, false, &eight, 1, 2, TUTTI_ERR_MISMATCH, "9 bytes");
     }
-    check_ok(tutti_barrier(world, NULL, NULL));
+    rank_meet_beside(world);
     if (rank == 0)
         check_ok(tutti_group_abort(world, "the tests want it"));
     check_status(tutti_barrier(world, NULL, NULL), TUTTI_ERR_ABORTED);

@@ -46,7 +46,7 @@ uint64_t sim_random(struct sim_world *world)
 /* The numbers of a member's input and output as registered memory, which a world on one host has. */
 enum { MEMORY_IN = 1, MEMORY_OUT };
 /* So that long vectors have many pieces, up to as many as an algorithm makes at most. */
-enum { PIECE_BYTES = 64 << 10 };
+enum { PIECE_BYTES = 16 << 10 };
 
 /* ---- the world ------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
  * A transport inside one process, as unfriendly as the ABI allows: it reads and writes the memory
  * of a request as late as it may, delivers at random times, is full at random, completes at once at
  * random, and can do without each optional function. It also watches the wire: nobody may
- * spend more credit than it was given, nor do something else where a send was said to follow at
- * once. Checksums may stand in front of it, and then it may alter what it carries.
+ * spend more credit than it was given, nor say that a send follows at once and let the transport
+ * progress before it. Checksums may stand in front of it, and then it may alter what it carries.
  */
 #pragma once
 

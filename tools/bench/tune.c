@@ -147,12 +147,16 @@ static uint64_t value_between(const struct tuning *t, int low, int high)
     return MIN((uint64_t)value, t->subject->most);
 }
 
+/* Below 0 if the standard value is above every size. */
 static int highest_step(const struct tuning *t)
 {
+    const uint64_t most = MIN(t->subject->most, LONGEST);
     int step = 0;
 
-    while (step < STEPS && t->standard << (step + 1) <= MIN(t->subject->most, LONGEST))
+    while (step < STEPS && t->standard << (step + 1) <= most)
         step++;
+    while (step <= 0 && t->standard >> -step > most)
+        step--;
     return step;
 }
 
@@ -382,7 +386,7 @@ static tutti_status search(const struct tuning *t, struct found *ret_found)
 {
     struct found *found = ret_found;
     struct outcome outcome = {0};
-    int step = 0;
+    int step = MIN(0, highest_step(t));
 
     *found = (struct found){.low = lowest_step(t) - 1, .high = highest_step(t) + 1, .gain = 1};
     while (step < found->high && found->high - found->low > 1) {
