@@ -56,8 +56,8 @@ def caches():
 
 
 def cpu():
-    exact = ' (family {}, model {})'.format(*family_and_model()) if family_and_model() else ''
-    return cpu_name() + exact
+    found = family_and_model()
+    return cpu_name() + (' (family {}, model {})'.format(*found) if found else '')
 
 
 def cpus():

@@ -17,16 +17,21 @@ struct exchange {
     uint32_t tickets[EXCHANGE_PIECES_MAX];
 };
 
-/* How a part of `bytes` is cut: a shorter piece costs more as a message than its reduction takes. */
+/* Bytes of a piece, where there may be so many: a shorter one costs more as a message than its reduction takes. */
+static inline uint64_t exchange_piece_bytes(const struct schedule *sched, uint64_t bytes,
+                                            uint64_t pieces_max)
+{
+    const uint64_t each = round_up(sched->thresholds->bytes[THRESHOLD_MESSAGE_PIECE], PART_ALIGN);
+
+    return bytes > each * pieces_max ? round_up(pieces_in(bytes, pieces_max), PART_ALIGN) : each;
+}
+
+/* How a part of `bytes` is cut. */
 static inline struct exchange exchange_of(const struct schedule *sched, uint64_t bytes)
 {
-    struct exchange e = {
-        .each = round_up(sched->thresholds->bytes[THRESHOLD_MESSAGE_PIECE], PART_ALIGN)};
+    const uint64_t each = exchange_piece_bytes(sched, bytes, EXCHANGE_PIECES_MAX);
 
-    if (bytes > e.each * EXCHANGE_PIECES_MAX)
-        e.each = round_up((bytes + EXCHANGE_PIECES_MAX - 1) / EXCHANGE_PIECES_MAX, PART_ALIGN);
-    e.count = pieces_in(bytes, e.each);
-    return e;
+    return (struct exchange){.each = each, .count = pieces_in(bytes, each)};
 }
 
 static inline struct part exchange_piece(const struct exchange *e, uint64_t bytes, uint64_t index)

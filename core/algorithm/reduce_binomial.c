@@ -8,12 +8,15 @@
  * of their distance; while piece k is reduced, k+1 arrives in the other half of the scratch, and k-1 leaves.
  */
 #include "algorithm/binomial.h"
+#include "algorithm/exchange.h"
 
 enum { PIECES_MAX = 64, CHILDREN_MAX = 32 };
 
 struct tree {
     struct part vector;
-    uint64_t each; /* bytes of a piece */
+    uint64_t each;  /* bytes of a piece */
+    uint64_t count; /* of pieces: one at least, so that all meet */
+    uint64_t slot;  /* bytes of a piece in scratch */
     int v, children;
     struct half {
         struct place theirs, sum;
@@ -30,17 +33,18 @@ static int child(const struct schedule *sched, const struct request *req, const 
 /* Both sides cut by the same rule. */
 static struct tree tree_of(struct schedule *sched, const struct request *req)
 {
-    struct tree tree = {.vector = {0, req->bytes}, .v = binomial_index(sched, req)};
+    struct tree tree = {.vector = {0, req->bytes},
+                        .each = exchange_piece_bytes(sched, req->bytes, PIECES_MAX),
+                        .v = binomial_index(sched, req)};
 
-    tree.each = max_u64(sched->thresholds->bytes[THRESHOLD_MESSAGE_PIECE],
-                        pieces_in(req->bytes, PIECES_MAX));
-    tree.each = max_u64(PART_ALIGN, round_up(min_u64(tree.each, req->bytes), PART_ALIGN));
+    tree.count = max_u64(1, pieces_in(req->bytes, tree.each));
+    tree.slot = min_u64(tree.each, round_up(req->bytes, PART_ALIGN));
     for (int64_t d = 1; d < sched->size && !(tree.v & d) && tree.v + d < sched->size; d *= 2)
         tree.children++;
-    for (int i = 0; i < (req->bytes > tree.each ? 2 : 1); i++) {
-        tree.halves[i].theirs = schedule_scratch(sched, (uint64_t)tree.children * tree.each);
+    for (uint64_t i = 0; i < min_u64(2, tree.count); i++) {
+        tree.halves[i].theirs = schedule_scratch(sched, (uint64_t)tree.children * tree.slot);
         if (tree.v && tree.children)
-            tree.halves[i].sum = schedule_scratch(sched, tree.each);
+            tree.halves[i].sum = schedule_scratch(sched, tree.slot);
     }
     return tree;
 }
@@ -54,7 +58,7 @@ static void receive(struct schedule *sched, const struct request *req, struct tr
     for (int i = 0; i < tree->children; i++)
         half->tickets[i] =
             schedule_recv(sched, child(sched, req, tree, i),
-                          place_after(half->theirs, (uint64_t)i * tree->each), bytes);
+                          place_after(half->theirs, (uint64_t)i * tree->slot), bytes);
 }
 
 /* Returns where the result of the piece is. */
@@ -68,7 +72,7 @@ static struct place reduce(struct schedule *sched, const struct request *req, st
 
     for (int i = 0; i < tree->children; i++) {
         schedule_fence_ticket(sched, half->tickets[i]);
-        schedule_reduce(sched, to, mine, place_after(half->theirs, (uint64_t)i * tree->each),
+        schedule_reduce(sched, to, mine, place_after(half->theirs, (uint64_t)i * tree->slot),
                         piece.bytes);
         mine = to;
     }
@@ -78,24 +82,23 @@ static struct place reduce(struct schedule *sched, const struct request *req, st
 static void emit(struct schedule *sched, const struct request *req)
 {
     struct tree tree = tree_of(sched, req);
-    const uint64_t count = max_u64(1, pieces_in(req->bytes, tree.each)); /* all meet in any case */
+    const int parent = /* of all but the root */
+        binomial_rank(sched, req, tree.v - binomial_distance(sched, tree.v));
 
     receive(sched, req, &tree, 0);
-    for (uint64_t k = 0; k < count; k++) {
+    for (uint64_t k = 0; k < tree.count; k++) {
         const uint64_t bytes = piece_of(tree.vector, tree.each, k).bytes;
         struct half *half = &tree.halves[k % 2];
 
-        if (k + 1 < count)
+        if (k + 1 < tree.count)
             receive(sched, req, &tree, k + 1);
         if (tree.v && tree.children && k >= 2)
             schedule_fence_ticket(sched, half->sent);
         const struct place result = reduce(sched, req, &tree, k);
-        if (tree.v) {
-            const int parent = binomial_rank(sched, req, tree.v - binomial_distance(sched, tree.v));
+        if (tree.v)
             half->sent = schedule_send(sched, parent, result, bytes);
-        } else if (req->finish) {
+        else if (req->finish)
             schedule_finish(sched, result, bytes);
-        }
     }
     schedule_fence(sched);
 }

@@ -28,8 +28,8 @@ enum { DUMP_PATIENCE_MS = 5000 };
 unsigned int dump_number(void);
 /* Writes FOLDER/NAME, the folder made if need be: under another name, renamed when it is whole, unless a text of a
  * higher number is there by then. From a thread of its own that is waited for at most `ms`: a folder may be on a host
- * that does not answer. Takes `text` over. TUTTI_ERR_SYSTEM with a message; nothing is left behind then.
- * TUTTI_ERR_TIMEOUT: it goes on writing. */
+ * that does not answer. Takes `text` over, the answer of dump_text(). TUTTI_ERR_SYSTEM with a message; nothing is left
+ * behind then. TUTTI_ERR_TIMEOUT: it goes on writing. */
 tutti_status dump_write(const char *folder, const char *name, char *text, unsigned int number,
                         int64_t ms);
 /* At the process's very end, when the others have heard of it: waits for files that are still being written. */

@@ -209,11 +209,11 @@ tutti_status dump_write(const char *folder, const char *name, char *text, unsign
     pthread_t thread;
     tutti_status status;
 
-    if (!w || !w->folder || !w->name) {
+    if (!text || !w || !w->folder || !w->name) {
         if (w)
             release(w);
         free(text);
-        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for writing a dump");
+        return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
     }
     w->text = text;
     w->number = number;

@@ -72,8 +72,8 @@ static void dump_context(tutti_context *context, void *user)
     const unsigned int number = dump_number();
     if (taken)
         engine_release(&context->engine);
-    tutti_status status = text ? dump_write(dumping->folder, name, text, number, DUMP_PATIENCE_MS)
-                               : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
+    tutti_status status = dump_write(dumping->folder, name, text, number, DUMP_PATIENCE_MS);
+
     dumping->contexts++;
     if (status && !dumping->status) {
         dumping->status = status;
@@ -115,8 +115,8 @@ void dump_failure(struct tutti_group *group)
     group->ending.dumped = true;
     dump_name(group->context, false, name, sizeof name);
     char *text = dump_text(group->context, false, "error");
-    tutti_status status = text ? dump_write(folder, name, text, dump_number(), WRITE_MS)
-                               : error_set(TUTTI_ERR_NO_MEMORY, "no memory for a dump");
+    tutti_status status = dump_write(folder, name, text, dump_number(), WRITE_MS);
+
     if (status)
         log_line(LOG_WARN, group->rank, "group %s failed, and its dump %s: %s", group->name,
                  status == TUTTI_ERR_TIMEOUT ? "is late" : "could not be written", error_message());
