@@ -94,7 +94,7 @@ static inline uint64_t tutti_copy_ticks(void)
  * What 1024 bytes cost the writer, in ns, on two CPUs:
  *
  *                               plain        streaming
- *     one cache    EPYC 9004    25 to 65     42 to 75
+ *     one cache    EPYC 9004    25 to 65     36 to 60
  *                  EPYC 7003    34 to 45     70 to 100
  *     two caches   EPYC 9004    215 to 400   37 to 55
  *                  EPYC 7003    100 to 200   75 to 100
@@ -283,6 +283,38 @@ static inline void tutti_copy_plain(void *to, const void *from, size_t bytes)
     memcpy((unsigned char *)to + done, (const unsigned char *)from + done, bytes - done);
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/** Whole lines to a target on a line, two stores each. */
+__attribute__((target("avx"))) static inline void
+tutti_copy_stream_lines(void *to, const void *from, size_t bytes)
+{
+    size_t at;
+
+    for (at = 0; at < bytes; at += TUTTI_COPY_LINE) {
+        const __m256i *source = (const __m256i *)(const void *)((const unsigned char *)from + at);
+        __m256i *target = (__m256i *)(void *)((unsigned char *)to + at);
+        const __m256i low = _mm256_loadu_si256(source), high = _mm256_loadu_si256(source + 1);
+
+        _mm256_stream_si256(target, low);
+        _mm256_stream_si256(target + 1, high);
+    }
+}
+#endif
+
+#if defined(__x86_64__)
+/** The same where the CPU has no AVX. Four stores a line: if other CPUs use the memory much, lines leave the CPU half
+ * full, and 1 KiB takes 60 ns instead of 37 (EPYC 9004). */
+static inline void tutti_copy_stream_quarters(void *to, const void *from, size_t bytes)
+{
+    size_t at;
+
+    for (at = 0; at < bytes; at += sizeof(__m128i))
+        _mm_stream_si128(
+            (__m128i *)(void *)((unsigned char *)to + at),
+            _mm_loadu_si128((const __m128i *)(const void *)((const unsigned char *)from + at)));
+}
+#endif
+
 /** Copies by streaming stores; nothing overlaps. A release store behind it publishes the copy. */
 static inline void tutti_copy_stream(void *to, const void *from, size_t bytes)
 {
@@ -290,27 +322,23 @@ static inline void tutti_copy_stream(void *to, const void *from, size_t bytes)
     const size_t lead = (size_t)(-(uintptr_t)to % TUTTI_COPY_LINE);
     unsigned char *at = (unsigned char *)to;
     const unsigned char *source = (const unsigned char *)from;
+    size_t lines;
 
     if (bytes < lead + TUTTI_COPY_LINE) {
         memcpy(to, from, bytes);
         return;
     }
+    lines = (bytes - lead) / TUTTI_COPY_LINE * TUTTI_COPY_LINE;
     memcpy(at, source, lead);
     at += lead;
     source += lead;
-    bytes -= lead;
-    while (bytes >= TUTTI_COPY_LINE) {
-        __m128i line[4];
-        int i;
-
-        memcpy(line, source, TUTTI_COPY_LINE);
-        for (i = 0; i < 4; i++)
-            _mm_stream_si128((__m128i *)(void *)at + i, line[i]);
-        at += TUTTI_COPY_LINE;
-        source += TUTTI_COPY_LINE;
-        bytes -= TUTTI_COPY_LINE;
-    }
-    memcpy(at, source, bytes);
+#if defined(__GNUC__)
+    if (__builtin_cpu_supports("avx"))
+        tutti_copy_stream_lines(at, source, lines);
+    else
+#endif
+        tutti_copy_stream_quarters(at, source, lines);
+    memcpy(at + lines, source + lines, bytes - lead - lines);
     _mm_sfence(); /* streaming stores are not ordered otherwise */
 #else
     memcpy(to, from, bytes);

@@ -134,6 +134,22 @@ Test(plugin_copy, both_ways_copy_all_bytes_and_no_others)
         }
 }
 
+#if defined(__x86_64__)
+Test(plugin_copy, lines_are_streamed_alike_without_avx)
+{
+    enum { LINES = 5 * TUTTI_COPY_LINE };
+    static unsigned char from[LINES + TUTTI_COPY_LINE];
+    static _Alignas(TUTTI_COPY_LINE) unsigned char to[LINES + TUTTI_COPY_LINE];
+
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (unsigned char)(i % 250 + 1);
+    tutti_copy_stream_quarters(to, from + 7, LINES);
+    cr_assert(!memcmp(to, from + 7, LINES));
+    for (size_t k = LINES; k < sizeof to; k++)
+        cr_assert_eq(to[k], 0);
+}
+#endif
+
 Test(plugin_copy, short_copies_are_whole_and_no_longer)
 {
     enum { MOST = 2 * TUTTI_COPY_SHORT + 1, SHIFTS = 9, ROOM = MOST + SHIFTS + 16 };
