@@ -26,11 +26,12 @@ enum {
     SHM_PAGE = 4096,
     SHM_LINE = 64,
     SHM_LOCAL_MAX = 4096,
-    SHM_RINGS_BYTES = 8 << 20, /* of one member's inbound rings together … */
+    SHM_RINGS_BYTES = 8 << 20, /* room for one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
-    SHM_RING_MAX = 1 << 20,
-    SHM_WHOLE = 16 << 10, /* of a message in one chunk; a longer one goes … */
-    SHM_PIECES = 8,       /* … in so many pieces, within these bounds for each */
+    SHM_RING_MAX = 4 << 20,
+    SHM_RING_USED = 1 << 20, /* of such room, or twice an L2 if that is more */
+    SHM_WHOLE = 16 << 10,    /* of a message in one chunk; a longer one goes … */
+    SHM_PIECES = 8,          /* … in so many pieces, within these bounds for each */
     SHM_PIECE_MIN = 8 << 10,
     SHM_PIECE_MAX = 64 << 10,
     SHM_POPULATE_MAX = 64 << 10, /* the kernel maps as much around a page that is read */
@@ -63,6 +64,8 @@ static inline struct shm_request *shm_of(tutti_request *request)
 struct shm_control {
     alignas(128) _Atomic uint64_t head; /* bytes ever read and given back */
     _Atomic uint32_t producer_waits; /* set before the producer sleeps, cleared by the consumer */
+    uint64_t
+        ring_bytes; /* in the owner's for itself, which has no ring: of each of its inbound rings */
 };
 
 struct shm_outlet { /* the producer's side */
@@ -129,7 +132,10 @@ static inline uint64_t shm_chunk_bytes(uint64_t payload)
     return shm_round(shm_lead_bytes(payload) + payload, SHM_LINE);
 }
 
-uint64_t shm_ring_bytes(uint32_t local_size);
+/* The room for each of so many local peers' rings, which is the same for all members. */
+uint64_t shm_ring_room(uint32_t local_peers);
+/* How much of such room this member's inbound rings have. */
+uint64_t shm_ring_bytes(uint64_t room);
 /* Gives memory to pages before they are touched. Where the kernel cannot do it, or has none, they are left to faults. */
 void shm_give_memory(uint8_t *from, uint64_t bytes);
 
@@ -190,7 +196,8 @@ struct tutti_map {
     tutti_exchange *exchange; /* NULL once the descriptors are here */
     tutti_peer **peers;
     uint32_t count, self_index;
-    uint64_t core_bytes, segment_bytes, ring_bytes;
+    uint64_t core_bytes, segment_bytes, ring_room;
+    uint64_t *ring_bytes; /* of each member's inbound rings */
     int own_fd;
     uint8_t *region; /* one reservation that holds every member's mapping */
     uint64_t region_bytes;

@@ -7,16 +7,17 @@
  * when the last process that maps it is gone, so is the memory. A received descriptor is mapped
  * only if its size and seals are what this member would have made.
  *
- * A segment: the core's bytes, rounded up to a page | one struct shm_control per local peer | one ring
- * per local peer | slots per local peer. Ring p of a segment carries what local peer p sends to the segment's owner;
- * slots p are the owner's of that pair, at first. Pages that nobody touches cost nothing, so the layout is the same
- * whether they are used or not.
+ * A segment: the core's bytes, rounded up to a page | one struct shm_control per local peer | room for one
+ * ring per local peer | slots per local peer. Ring p of a segment carries what local peer p sends to the segment's
+ * owner, who says how much of the room it has; slots p are the owner's of that pair, at first. Pages that nobody touches
+ * cost nothing, so the layout is the same whether they are used or not.
  */
 #include "shm.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,12 +38,12 @@ static uint64_t rings_at(const tutti_map *map)
 
 static uint64_t slots_at(const tutti_map *map)
 {
-    return rings_at(map) + map->count * map->ring_bytes;
+    return rings_at(map) + map->count * map->ring_room;
 }
 
 static uint64_t slots_bytes(const tutti_map *map)
 {
-    return (uint64_t)shm_slots_each(map->ring_bytes) * SHM_SLOT_BYTES;
+    return (uint64_t)shm_slots_each(map->ring_room) * SHM_SLOT_BYTES;
 }
 
 /* Two buffers whose addresses differ by a multiple of 256 MiB make a loop over both many times
@@ -69,6 +70,7 @@ static void map_free(tutti_map *map)
         close(map->own_fd);
     shm_release(endpoint, map->descriptors);
     shm_release(endpoint, map->bases);
+    shm_release(endpoint, map->ring_bytes);
     shm_release(endpoint, map->peers);
     shm_release(endpoint, map);
 }
@@ -114,8 +116,9 @@ static tutti_map *map_new(tutti_endpoint *endpoint, tutti_peer *const *peers, ui
     *map = (tutti_map){.endpoint = endpoint, .count = count, .own_fd = -1, .users = 1};
     map->peers = shm_allocate(endpoint, count * sizeof *map->peers);
     map->bases = shm_allocate(endpoint, count * sizeof *map->bases);
+    map->ring_bytes = shm_allocate(endpoint, count * sizeof *map->ring_bytes);
     map->descriptors = shm_allocate(endpoint, count * sizeof *map->descriptors);
-    if (!map->peers || !map->bases || !map->descriptors) {
+    if (!map->peers || !map->bases || !map->ring_bytes || !map->descriptors) {
         map_free(map);
         return NULL;
     }
@@ -125,9 +128,17 @@ static tutti_map *map_new(tutti_endpoint *endpoint, tutti_peer *const *peers, ui
     return map;
 }
 
+/* Where the segment of `owner` says how long its inbound rings are. */
+static uint64_t ring_bytes_at(const tutti_map *map, uint32_t owner)
+{
+    return controls_at(map) + owner * sizeof(struct shm_control) +
+           offsetof(struct shm_control, ring_bytes);
+}
+
 static tutti_status make_segment(tutti_map *map)
 {
     tutti_endpoint *endpoint = map->endpoint;
+    const uint64_t ring_bytes = shm_ring_bytes(map->ring_room);
     char name[32];
 
     snprintf(name, sizeof name, "tutti-shm-%d", endpoint->rank);
@@ -139,6 +150,10 @@ static tutti_status make_segment(tutti_map *map)
         return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno,
                          "cannot make a shared memory segment of %llu bytes",
                          (unsigned long long)map->segment_bytes);
+    if (pwrite(map->own_fd, &ring_bytes, sizeof ring_bytes,
+               (off_t)ring_bytes_at(map, map->self_index)) != (ssize_t)sizeof ring_bytes)
+        return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno,
+                         "cannot write to a shared memory segment");
     if (fcntl(map->own_fd, F_ADD_SEALS, SEALS) != 0)
         return shm_error(endpoint, TUTTI_ERR_SYSTEM, errno, "cannot seal a shared memory segment");
     return TUTTI_OK;
@@ -158,7 +173,7 @@ tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *local,
     map->local = local;
     map->self_index = self_index;
     map->core_bytes = bytes;
-    map->ring_bytes = shm_ring_bytes(count - 1);
+    map->ring_room = shm_ring_room(count - 1);
     map->segment_bytes = count > 1 ? slots_at(map) + count * slots_bytes(map) : rings_at(map);
 
     tutti_status status = make_segment(map);
@@ -197,6 +212,21 @@ static tutti_status check_segment(tutti_map *map, uint32_t local_peer, int fd)
     return TUTTI_OK;
 }
 
+/* How long the rings in a mapped segment are, as its owner has written. */
+static tutti_status check_rings(tutti_map *map, uint32_t owner)
+{
+    uint64_t bytes;
+
+    memcpy(&bytes, map->bases[owner] + ring_bytes_at(map, owner), sizeof bytes);
+    if (bytes < SHM_RING_MIN || bytes > map->ring_room || bytes & (bytes - 1))
+        return shm_error(map->endpoint, TUTTI_ERR_MISMATCH, 0,
+                         "local peer %u passed a segment with rings of %llu bytes: do all run the "
+                         "same version?",
+                         owner, (unsigned long long)bytes);
+    map->ring_bytes[owner] = bytes;
+    return TUTTI_OK;
+}
+
 static tutti_status map_segments(tutti_map *map)
 {
     uint64_t region_bytes = 0;
@@ -225,6 +255,9 @@ static tutti_status map_segments(tutti_map *map)
                              "cannot map the segment of local peer %u", i);
         map->bases[i] = at;
         at += map->segment_bytes;
+        status = check_rings(map, i);
+        if (status != TUTTI_OK)
+            return status;
     }
     return TUTTI_OK;
 }
@@ -236,7 +269,7 @@ static struct shm_control *control_of(const tutti_map *map, uint32_t owner, uint
 
 static uint8_t *ring_of(const tutti_map *map, uint32_t owner, uint32_t producer)
 {
-    return map->bases[owner] + rings_at(map) + producer * map->ring_bytes;
+    return map->bases[owner] + rings_at(map) + producer * map->ring_room;
 }
 
 static uint8_t *slots_of(const tutti_map *map, uint32_t owner, uint32_t peer)
@@ -252,7 +285,7 @@ static void begin_slots(const tutti_map *map, uint32_t peer, struct shm_slots *r
     uint8_t *own = slots_of(map, self, peer), *other = slots_of(map, peer, self);
 
     shm_slots_begin(ret_slots, lower ? own : other, lower ? other : own,
-                    shm_slots_each(map->ring_bytes), lower);
+                    shm_slots_each(map->ring_room), lower);
 }
 
 /* Whether the members outnumber the CPUs. One that is bound to a CPU does not know those of the others, which are
@@ -271,27 +304,29 @@ static bool is_crowded(const tutti_map *map)
  * sides choose the same. */
 static void bind_peers(tutti_map *map)
 {
-    const tutti_copy copy = {.window_bytes = map->ring_bytes,
-                             .wins_by = is_crowded(map) ? (uint16_t)TUTTI_COPY_WINS_BY : 0};
+    const uint32_t self = map->self_index;
+    const uint64_t in_bytes = map->ring_bytes[self];
+    const uint16_t wins_by = is_crowded(map) ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
 
     for (uint32_t i = 0; i < map->count; i++) {
         tutti_peer *peer = map->peers[i];
+        const uint64_t out_bytes = map->ring_bytes[i];
 
-        if (!peer || i == map->self_index || peer->map)
+        if (!peer || i == self || peer->map)
             continue;
         peer->map = map;
         peer->index = i;
         map->users++;
-        peer->out = (struct shm_outlet){.control = control_of(map, i, map->self_index),
-                                        .bytes = ring_of(map, i, map->self_index),
-                                        .size = map->ring_bytes,
-                                        .whole_max = shm_whole_max(map->ring_bytes),
+        peer->out = (struct shm_outlet){.control = control_of(map, i, self),
+                                        .bytes = ring_of(map, i, self),
+                                        .size = out_bytes,
+                                        .whole_max = shm_whole_max(out_bytes),
                                         .clear = SHM_PAGE,
-                                        .copy = copy};
-        peer->in = (struct shm_inlet){.control = control_of(map, map->self_index, i),
-                                      .bytes = ring_of(map, map->self_index, i),
-                                      .size = map->ring_bytes,
-                                      .whole_max = shm_whole_max(map->ring_bytes)};
+                                        .copy = {.window_bytes = out_bytes, .wins_by = wins_by}};
+        peer->in = (struct shm_inlet){.control = control_of(map, self, i),
+                                      .bytes = ring_of(map, self, i),
+                                      .size = in_bytes,
+                                      .whole_max = shm_whole_max(in_bytes)};
         begin_slots(map, i, &peer->slots);
     }
 }

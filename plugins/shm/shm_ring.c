@@ -9,14 +9,27 @@
 #include "shm.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
-uint64_t shm_ring_bytes(uint32_t local_size)
+uint64_t shm_ring_room(uint32_t local_peers)
 {
-    uint64_t share = SHM_RINGS_BYTES / (local_size ? local_size : 1), bytes = SHM_RING_MIN;
+    uint64_t share = SHM_RINGS_BYTES / (local_peers ? local_peers : 1), room = SHM_RING_MIN;
 
-    while (bytes * 2 <= share && bytes < SHM_RING_MAX)
+    while (room * 2 <= share && room < SHM_RING_MAX)
+        room *= 2;
+    return room;
+}
+
+/* In a ring that the producer's L2 holds, a consumer that is behind reads all lines from that L2, which takes half as
+ * long again as from the level 3 cache: so a ring is about twice an L2. One that is longer only holds more memory. */
+uint64_t shm_ring_bytes(uint64_t room)
+{
+    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    uint64_t bytes = SHM_RING_USED;
+
+    while (l2 > 0 && bytes < 2 * (uint64_t)l2)
         bytes *= 2;
-    return bytes;
+    return bytes < room ? bytes : room;
 }
 
 static _Atomic uint64_t *word_at(uint8_t *bytes, uint64_t size, uint64_t position)

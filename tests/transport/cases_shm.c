@@ -144,6 +144,16 @@ static int sealed_memory(off_t bytes, int seals)
     return fd;
 }
 
+/* The same with what is in a member's own segment. */
+static int sealed_copy(const void *segment, off_t bytes, int seals)
+{
+    int fd = memfd_create("tutti-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    check(fd >= 0 && pwrite(fd, segment, (size_t)bytes, 0) == bytes);
+    check(fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
 static void bad_descriptors_body(struct member *member)
 {
     const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -159,7 +169,8 @@ static void bad_descriptors_body(struct member *member)
         {sealed_memory(right, all | F_SEAL_WRITE), TUTTI_ERR_SYSTEM, "cannot map"},
         {open("/dev/null", O_RDWR | O_CLOEXEC), TUTTI_ERR_DENIED, "sealed"},
         {dup(member->world->socket[0][1]), TUTTI_ERR_DENIED, "sealed"},
-        {sealed_memory(right, all), TUTTI_OK, ""},
+        {sealed_memory(right, all), TUTTI_ERR_MISMATCH, "rings of 0 bytes"},
+        {sealed_copy(member->base[member->rank], right, all), TUTTI_OK, ""},
     };
 
     member->ops->map_close(member->endpoint, member->map);
@@ -261,6 +272,7 @@ static void corrupt_body(struct member *member)
     struct operation receive;
     uint64_t word = 0;
 
+    all_meet(member); /* both have mapped, and looked at what is there then */
     if (member->rank == 1)
         memset(member->base[0] + 12288, 0xff, (size_t)bytes - 12288);
     all_meet(member);
