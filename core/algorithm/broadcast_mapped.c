@@ -17,6 +17,7 @@ static void emit(struct schedule *sched, const struct request *req)
     const struct staging s =
         staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
+    staging_goes_one_way(sched, &s);
     if (sched->self == req->root) {
         staging_each(sched, &s, give);
     } else {

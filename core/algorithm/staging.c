@@ -21,6 +21,14 @@ struct staging staging_of(struct schedule *sched, const struct request *req, uin
     return s;
 }
 
+void staging_goes_one_way(struct schedule *sched, const struct staging *s)
+{
+    const uint64_t pages = (uint64_t)s->chunks * s->first.pages;
+
+    if (sched->local_size <= MAPPED_LOCAL_FEW && pages > mapped_lap_pages(sched->local_size))
+        sched->one_way = true;
+}
+
 static void call(struct schedule *sched, const struct staging *s, staging_fn fn, uint32_t turn)
 {
     fn(sched, s, chunk_after(s->first, turn), piece_of(s->whole, s->each, turn));

@@ -3,7 +3,8 @@
  * Turns of the staging windows. A chunk takes the next pages of its owner's window. Before a member
  * fills a chunk it waits until all members have finished with what was on these pages, of this operation
  * or of an earlier one. One lap (mapped_lap_pages()) back is enough: page k lies at k modulo one or two laps, so
- * what lies there is page k minus a multiple of a lap, or older.
+ * what lies there is page k minus a multiple of a lap, or older. Where an operation's pages lie at k modulo two laps,
+ * two laps back are enough for its own pages.
  */
 #pragma once
 
@@ -23,7 +24,13 @@ static inline int64_t staging_end(struct chunk chunk)
 /* Until `chunk` of my in-window (or out-window) may be filled. */
 static inline void staging_claim(struct schedule *sched, enum mapped_word used, struct chunk chunk)
 {
-    schedule_await_all(sched, used, staging_end(chunk) - mapped_lap_pages(sched->local_size));
+    const int64_t lap = mapped_lap_pages(sched->local_size);
+    const int64_t one_back = staging_end(chunk) - lap, two_back = one_back - lap;
+
+    if (sched->one_way && one_back > 0) /* 0: all pages of earlier operations */
+        schedule_await_all(sched, used, two_back > 0 ? two_back : 0);
+    else
+        schedule_await_all(sched, used, one_back);
 }
 
 /*
@@ -117,6 +124,12 @@ typedef void (*staging_fn)(struct schedule *sched, const struct staging *s, stru
  * each other member. */
 struct staging staging_of(struct schedule *sched, const struct request *req, uint64_t bytes,
                           uint64_t each);
+/*
+ * Nobody both fills windows and reads them in this operation. Then a member may fill two laps: with one, its L2 holds all
+ * that waits to be read, and a local peer takes half as long again to read it from there as from the level 3 cache.
+ * Where all fill and read, more memory only costs more. For chunks that do not fill a lap nothing changes.
+ */
+void staging_goes_one_way(struct schedule *sched, const struct staging *s);
 /* Calls `fn` for one chunk after the other. */
 void staging_each(struct schedule *sched, const struct staging *s, staging_fn fn);
 /* Stages that run one chunk apart: in turn k `give` is called for chunk k, `take` for k-1 and

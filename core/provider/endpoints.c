@@ -398,7 +398,7 @@ tutti_status endpoints_map_test(struct tutti_group *group)
     group->ways.has_mapped = !status;
     if (!status) {
         mapped_tell_l2(&group->ways.mapped, cpu_l2_bytes());
-        group->ways.mapped.uncached = cpu_cache_share((uint32_t)local->count);
+        mapped_tell_l3(&group->ways.mapped, cpu_cache_share((uint32_t)local->count));
         peer_reads_begin(&group->ways.mapped, processes, environment_lets_peers_read());
     }
     return status;

@@ -51,6 +51,14 @@ void mapped_tell_l2(struct mapped *mapped, uint64_t bytes)
     atomic_store_explicit(&mapped->areas[mapped->self]->l2.value, bytes, memory_order_release);
 }
 
+void mapped_tell_l3(struct mapped *mapped, uint64_t bytes)
+{
+    mapped->uncached = bytes;
+    /* Nobody else reads these lines meanwhile, so streaming stores need not win by more. After so many plain stores the
+     * outputs are in the cache again. */
+    mapped->copy_user = (tutti_copy){.wins_by = 1, .window_bytes = bytes};
+}
+
 void mapped_fit_cpus(struct mapped *mapped, bool crowded)
 {
     const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_acquire);

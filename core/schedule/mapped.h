@@ -171,6 +171,7 @@ struct mapped {
     tutti_copy copy_out;  /* into local peers' outputs */
     tutti_copy copy_few;  /* the same, of fewer than TUTTI_COPY_LONG bytes */
     tutti_copy copy_line; /* into my lines */
+    tutti_copy copy_user; /* into my own outputs, of calls whose memory may be in a cache or not */
     uint64_t announced;   /* my last turn; the first is 1 */
     uint64_t sequence;    /* the call that it was */
     uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
@@ -198,6 +199,8 @@ void mapped_free(struct mapped *mapped);
 
 /* Each member tells the bytes of a level 2 cache, before the group is complete. */
 void mapped_tell_l2(struct mapped *mapped, uint64_t bytes);
+/* This member's part of the level 3 caches. */
+void mapped_tell_l3(struct mapped *mapped, uint64_t bytes);
 
 /* Once all have told: when streaming stores are worth it (`crowded`: ranks outnumber the CPUs;
  * members may differ), and how much of the windows is used, which is the same on all. */

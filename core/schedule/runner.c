@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reduce/reduce.h"
+#include "schedule/copies.h"
 
 enum { ALIGN = 64 };
 
@@ -59,7 +60,7 @@ static uint32_t window_pages(const struct mapped *mapped, const struct schedule 
     const uint32_t lap = mapped_lap_pages(schedule->local_size);
 
     return mapped && schedule->local_size <= MAPPED_LOCAL_FEW &&
-                   schedule->pages <= mapped->few_pages
+                   (schedule->pages <= mapped->few_pages || schedule->one_way)
                ? 2 * lap
                : lap;
 }
@@ -321,32 +322,6 @@ static tutti_status fence(struct run *run)
 
 /* ---- steps ---- */
 
-/* What is known of copies of so many bytes to such a place; NULL: they are plain. */
-static tutti_copy *copies_to(const struct run *run, uint8_t kind, size_t bytes)
-{
-    switch (kind) {
-    case PLACE_STAGED_IN:
-    case PLACE_STAGED_OUT:
-    case PLACE_PART:
-        if (bytes < MAPPED_FEW_BYTES)
-            return NULL;
-        return bytes < TUTTI_COPY_LONG ? &run->call.mapped->copy_few : &run->call.mapped->copy;
-    case PLACE_PEER_OUT:
-        return bytes < TUTTI_COPY_LONG ? NULL : &run->call.mapped->copy_out;
-    default:
-        return NULL;
-    }
-}
-
-/* Whether plain stores to the output would fetch lines that do not stay in a cache. Not in a schedule with messages,
- * which may send what it has copied. */
-static bool is_uncached(const struct run *run, const struct step *step)
-{
-    return step->to.kind == PLACE_OUT && step->bytes >= TUTTI_COPY_LONG && run->call.mapped &&
-           !run->call.schedule->tickets &&
-           run->call.schedule->user_bytes >= run->call.mapped->uncached;
-}
-
 /* Whether it is an address of the peer's process, which is not mapped here. */
 static bool is_own_memory(const struct run *run, const struct place *place)
 {
@@ -356,21 +331,6 @@ static bool is_own_memory(const struct run *run, const struct place *place)
         return false;
     places = &run->call.mapped->places[place->local_peer];
     return place->kind == PLACE_PEER_IN ? places->own_in : places->own_out;
-}
-
-static void copy(const struct run *run, const struct step *step)
-{
-    const size_t bytes = (size_t)step->bytes;
-    tutti_copy *known = copies_to(run, step->to.kind, bytes);
-    void *to = memory_of(run, &step->to);
-    const void *from = memory_of(run, &step->a);
-
-    if (known)
-        mapped_copy(known, to, from, bytes);
-    else if (is_uncached(run, step))
-        tutti_copy_stream(to, from, bytes);
-    else
-        reduce_copy(to, from, bytes);
 }
 
 /* Reductions; the bytes that passed through this core. */
@@ -431,7 +391,8 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
         if (is_own_memory(run, &step->a))
             return peer_reads_copy(run->call.mapped, step->a.local_peer, memory_of(run, &step->to),
                                    memory_of(run, &step->a), (size_t)step->bytes);
-        copy(run, step);
+        copies_make(run->call.mapped, run->call.schedule, step, memory_of(run, &step->to),
+                    memory_of(run, &step->a));
         return TUTTI_OK;
     default:
         *worked += compute(run, step);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/copies.h"
+
+#include "reduce/reduce.h"
+
+enum { CACHED_FOR_SURE = 4 /* part of the caches */ };
+
+/* What is known of copies of so many bytes into windows and outputs of local peers; NULL: they are plain. */
+static tutti_copy *known_to(struct mapped *mapped, uint8_t kind, size_t bytes)
+{
+    switch (kind) {
+    case PLACE_STAGED_IN:
+    case PLACE_STAGED_OUT:
+    case PLACE_PART:
+        if (bytes < MAPPED_FEW_BYTES)
+            return NULL;
+        return bytes < TUTTI_COPY_LONG ? &mapped->copy_few : &mapped->copy;
+    case PLACE_PEER_OUT:
+        return bytes < TUTTI_COPY_LONG ? NULL : &mapped->copy_out;
+    default:
+        return NULL;
+    }
+}
+
+/* Whether it is a long copy to the caller's output. Not in a schedule with messages, which may send what it has copied. */
+static bool is_output(const struct mapped *mapped, const struct schedule *schedule,
+                      const struct step *step)
+{
+    return step->to.kind == PLACE_OUT && step->bytes >= TUTTI_COPY_LONG && mapped &&
+           !schedule->tickets;
+}
+
+/* Plain stores fetch lines first that no cache holds. If the call's copies touch less of the caller's memory than the
+ * caches hold, but not much less, what else runs on the host decides whether they hold it: the copies are timed. */
+static void copy_output(struct mapped *mapped, uint64_t touched, void *to, const void *from,
+                        size_t bytes)
+{
+    if (touched >= mapped->uncached)
+        tutti_copy_stream(to, from, bytes);
+    else if (touched >= mapped->uncached / CACHED_FOR_SURE)
+        mapped_copy(&mapped->copy_user, to, from, bytes);
+    else
+        reduce_copy(to, from, bytes);
+}
+
+void copies_make(struct mapped *mapped, const struct schedule *schedule, const struct step *step,
+                 void *to, const void *from)
+{
+    const size_t bytes = (size_t)step->bytes;
+    tutti_copy *known = known_to(mapped, step->to.kind, bytes);
+
+    if (known)
+        mapped_copy(known, to, from, bytes);
+    else if (is_output(mapped, schedule, step))
+        copy_output(mapped, schedule->user_bytes, to, from, bytes);
+    else
+        reduce_copy(to, from, bytes);
+}
