@@ -109,12 +109,21 @@ static inline uint64_t shm_whole_max(uint64_t ring_bytes)
     return ring_bytes / 4 < SHM_WHOLE ? ring_bytes / 4 : SHM_WHOLE;
 }
 
+/* `bytes` in as few pieces of at most `most` as there can be, all alike but for a line. */
+static inline uint64_t shm_even_piece(uint64_t bytes, uint64_t most)
+{
+    const uint64_t pieces = (bytes + most - 1) / most;
+
+    return shm_round((bytes + pieces - 1) / pieces, SHM_LINE);
+}
+
 /* The pieces of a longer one: small enough for the consumer to begin soon, and to have little left to do
  * when the producer is through; large enough that what each costs besides does not count. */
 static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
 {
-    const uint64_t max = shm_piece_max(ring_bytes), even = message / SHM_PIECES;
-    const uint64_t piece = even < SHM_PIECE_MIN ? SHM_PIECE_MIN : shm_round(even, SHM_LINE);
+    const uint64_t max = shm_piece_max(ring_bytes), enough = message / SHM_PIECE_MIN;
+    const uint64_t pieces = !enough ? 1 : enough < SHM_PIECES ? enough : SHM_PIECES;
+    const uint64_t piece = shm_round((message + pieces - 1) / pieces, SHM_LINE);
 
     return piece < max ? piece : max;
 }

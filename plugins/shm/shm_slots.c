@@ -8,6 +8,10 @@
  * ring, which was last written a lap ago, has to be fetched before it is written, and taken from the peer's cache.
  * Last in, first out, as the slot that was read last is the nearest.
  *
+ * The pieces of a message are alike. A CPU that has read a line which another CPU wrote may write it next at no cost. If
+ * the last piece were short, one member would fill a slot of which the other then writes the first lines only, and would
+ * have to fetch all the others again: a message of 33024 bytes took half as long again as one of 32768.
+ *
  * Nobody waits for a slot. Where messages go one way only, all slots are with the receiver before long, and pieces
  * go through the ring.
  */

@@ -95,16 +95,18 @@ bool shm_stream_send_now(tutti_peer *peer, const void *head, uint64_t head_bytes
     return true;
 }
 
-/* Writes the next piece of a message of `total` bytes, at most `most` of them, and shows it; needs room for that.
- * Returns how many. */
-static uint64_t put_piece(tutti_peer *peer, const uint8_t *data, uint64_t most, uint64_t total)
+/* Writes the next piece of a request's message, at most `most` bytes, and shows it; needs room for that. Returns how
+ * many. */
+static uint64_t put_piece(tutti_peer *peer, const struct shm_request *r, uint64_t most)
 {
+    const uint8_t *data = r->data + r->moved;
     const tutti_copy_turn turn = tutti_copy_begin(&peer->out.copy, most);
     uint64_t bytes = most;
     uint32_t slot;
 
-    if (peer->slots.count && total <= 2 * peer->slots.each * SHM_SLOT_BYTES && !turn.streams) {
-        bytes = most < SHM_SLOT_BYTES ? most : SHM_SLOT_BYTES;
+    if (peer->slots.count && r->total <= 2 * peer->slots.each * SHM_SLOT_BYTES && !turn.streams) {
+        if (most > SHM_SLOT_BYTES)
+            bytes = shm_even_piece(r->total - r->moved, SHM_SLOT_BYTES);
         tutti_copy_plain(shm_slots_take(&peer->slots, &slot), data, bytes);
         put(peer, make_word((uint64_t)slot << SLOT_SHIFT | bytes, IN_SLOT), NULL, 0);
     } else {
@@ -137,7 +139,7 @@ static bool send_message(tutti_peer *peer, struct shm_request *r)
 
         if (!has_room(peer, piece))
             return false;
-        r->moved += put_piece(peer, r->data + r->moved, piece, r->total);
+        r->moved += put_piece(peer, r, piece);
     }
     return true;
 }

@@ -61,7 +61,7 @@ Test(plugin_copy, slow_plain_stores_give_way_to_streaming_ones)
 
 Test(plugin_copy, streaming_stores_must_be_faster_by_half_or_by_what_the_caller_says)
 {
-    static const struct costs by_less = {140, 100}, by_more = {170, 100};
+    static const struct costs by_less = {190, 130}, by_more = {220, 130};
     tutti_copy less = {.window_bytes = WINDOW}, more = {.window_bytes = WINDOW},
                crowded = {.window_bytes = WINDOW, .wins_by = TUTTI_COPY_WINS_BY};
 
@@ -69,6 +69,14 @@ Test(plugin_copy, streaming_stores_must_be_faster_by_half_or_by_what_the_caller_
     count_streaming(&more, by_more, 100);
     cr_assert_geq(count_streaming(&more, by_more, 100000), 95000);
     cr_assert_leq(count_streaming(&crowded, by_more, 10000), 10000 / 200);
+}
+
+Test(plugin_copy, a_streaming_copy_that_is_faster_than_memory_is_not_believed)
+{
+    static const struct costs on_its_way = {180, 40};
+    tutti_copy copy = {.window_bytes = WINDOW};
+
+    cr_assert_leq(count_streaming(&copy, on_its_way, 10000), 10000 / 200);
 }
 
 Test(plugin_copy, the_choice_follows_when_the_link_changes)
