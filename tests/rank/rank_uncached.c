@@ -86,7 +86,7 @@ static void pass_blocks(tutti_group *world, uint64_t *in, uint64_t *out, int64_t
         check_words(out + 3 + r * count, count, first + 30 + r);
 }
 
-/* Whoever only writes is two laps of its window ahead of a rank that comes late, and the next call goes on where the last
+/* A rank that only writes gets two laps of its window ahead of one that comes late, and the next call goes on where the last
  * one ended. */
 RANK_CASE(blocks_of_changing_lengths_pass_through_the_windows)
 {
