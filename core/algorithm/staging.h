@@ -127,7 +127,8 @@ struct staging staging_of(struct schedule *sched, const struct request *req, uin
 /*
  * Nobody both fills windows and reads them in this operation. Then a member may fill two laps: with one, its L2 holds all
  * that waits to be read, and a local peer takes half as long again to read it from there as from the level 3 cache.
- * Where all fill and read, more memory only costs more. For chunks that do not fill a lap nothing changes.
+ * Where all fill and read, more memory only costs more. For chunks that fill no more than a lap, and for more than
+ * MAPPED_LOCAL_FEW members, nothing changes.
  */
 void staging_goes_one_way(struct schedule *sched, const struct staging *s);
 /* Calls `fn` for one chunk after the other. */

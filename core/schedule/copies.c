@@ -3,7 +3,8 @@
 
 #include "reduce/reduce.h"
 
-enum { CACHED_FOR_SURE = 4 /* part of the caches */ };
+/* Calls that touch less than this part of the caches are taken to be in them: one of 4. */
+enum { CACHED_FOR_SURE = 4 };
 
 /* What is known of copies of so many bytes into windows and outputs of local peers; NULL: they are plain. */
 static tutti_copy *known_to(struct mapped *mapped, uint8_t kind, size_t bytes)
@@ -49,6 +50,9 @@ void copies_make(struct mapped *mapped, const struct schedule *schedule, const s
     const size_t bytes = (size_t)step->bytes;
     tutti_copy *known = known_to(mapped, step->to.kind, bytes);
 
+    /* A block that is in place already costs nothing, and tells nothing about stores. */
+    if (to == from)
+        return;
     if (known)
         mapped_copy(known, to, from, bytes);
     else if (is_output(mapped, schedule, step))

@@ -117,7 +117,8 @@ struct schedule {
     /* The resources of a run, and its counters. */
     uint32_t tickets;
     uint32_t pages; /* of the windows; the same number on every local peer */
-    bool one_way;   /* it may fill two laps of them, likewise; see staging_goes_one_way() */
+    /* It may fill two laps of them; the same on every local peer. See staging_goes_one_way(). */
+    bool one_way;
     uint64_t scratch_bytes;
     uint32_t vectors;                   /* operands of the longest REDUCE_ALL */
     uint64_t sent_bytes, sent_messages; /* by this member */

@@ -29,9 +29,9 @@ enum {
     SHM_RINGS_BYTES = 8 << 20, /* room for one member's inbound rings together … */
     SHM_RING_MIN = 16 << 10,   /* … within these bounds for each */
     SHM_RING_MAX = 4 << 20,
-    SHM_RING_USED = 1 << 20, /* of such room, or twice an L2 if that is more */
-    SHM_WHOLE = 16 << 10,    /* of a message in one chunk; a longer one goes … */
-    SHM_PIECES = 8,          /* … in so many pieces, within these bounds for each */
+    SHM_RING_LEAST = 1 << 20, /* of such room, or twice an L2 if that is more */
+    SHM_WHOLE = 16 << 10,     /* of a message in one chunk; a longer one goes … */
+    SHM_PIECES = 8,           /* … in so many pieces, within these bounds for each */
     SHM_PIECE_MIN = 8 << 10,
     SHM_PIECE_MAX = 64 << 10,
     SHM_POPULATE_MAX = 64 << 10, /* the kernel maps as much around a page that is read */
@@ -64,8 +64,8 @@ static inline struct shm_request *shm_of(tutti_request *request)
 struct shm_control {
     alignas(128) _Atomic uint64_t head; /* bytes ever read and given back */
     _Atomic uint32_t producer_waits; /* set before the producer sleeps, cleared by the consumer */
-    uint64_t
-        ring_bytes; /* in the owner's for itself, which has no ring: of each of its inbound rings */
+    /* Of each of the owner's inbound rings. Only in the control that the owner has for itself, which has no ring. */
+    _Atomic uint64_t ring_bytes;
 };
 
 struct shm_outlet { /* the producer's side */

@@ -138,7 +138,7 @@ static uint64_t ring_bytes_at(const tutti_map *map, uint32_t owner)
 static tutti_status make_segment(tutti_map *map)
 {
     tutti_endpoint *endpoint = map->endpoint;
-    const uint64_t ring_bytes = shm_ring_bytes(map->ring_room);
+    const uint64_t ring_bytes = map->ring_bytes[map->self_index];
     char name[32];
 
     snprintf(name, sizeof name, "tutti-shm-%d", endpoint->rank);
@@ -174,6 +174,7 @@ tutti_status shm_map_start(tutti_endpoint *endpoint, tutti_host_mates *local,
     map->self_index = self_index;
     map->core_bytes = bytes;
     map->ring_room = shm_ring_room(count - 1);
+    map->ring_bytes[self_index] = shm_ring_bytes(map->ring_room);
     map->segment_bytes = count > 1 ? slots_at(map) + count * slots_bytes(map) : rings_at(map);
 
     tutti_status status = make_segment(map);
@@ -212,12 +213,19 @@ static tutti_status check_segment(tutti_map *map, uint32_t local_peer, int fd)
     return TUTTI_OK;
 }
 
-/* How long the rings in a mapped segment are, as its owner has written. */
+static struct shm_control *control_of(const tutti_map *map, uint32_t owner, uint32_t producer)
+{
+    return (struct shm_control *)(void *)(map->bases[owner] + controls_at(map)) + producer;
+}
+
+/* How long the rings in a mapped segment are, as its owner has written; this member knows its own. */
 static tutti_status check_rings(tutti_map *map, uint32_t owner)
 {
-    uint64_t bytes;
+    const struct shm_control *own = control_of(map, owner, owner);
+    const uint64_t bytes = owner == map->self_index
+                               ? map->ring_bytes[owner]
+                               : atomic_load_explicit(&own->ring_bytes, memory_order_relaxed);
 
-    memcpy(&bytes, map->bases[owner] + ring_bytes_at(map, owner), sizeof bytes);
     if (bytes < SHM_RING_MIN || bytes > map->ring_room || bytes & (bytes - 1))
         return shm_error(map->endpoint, TUTTI_ERR_MISMATCH, 0,
                          "local peer %u passed a segment with rings of %llu bytes: do all run the "
@@ -260,11 +268,6 @@ static tutti_status map_segments(tutti_map *map)
             return status;
     }
     return TUTTI_OK;
-}
-
-static struct shm_control *control_of(const tutti_map *map, uint32_t owner, uint32_t producer)
-{
-    return (struct shm_control *)(void *)(map->bases[owner] + controls_at(map)) + producer;
 }
 
 static uint8_t *ring_of(const tutti_map *map, uint32_t owner, uint32_t producer)

@@ -25,9 +25,9 @@ uint64_t shm_ring_room(uint32_t local_peers)
 uint64_t shm_ring_bytes(uint64_t room)
 {
     const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    uint64_t bytes = SHM_RING_USED;
+    uint64_t bytes = SHM_RING_LEAST;
 
-    while (l2 > 0 && bytes < 2 * (uint64_t)l2)
+    while (l2 > 0 && bytes < room && bytes < 2 * (uint64_t)l2)
         bytes *= 2;
     return bytes < room ? bytes : room;
 }

@@ -77,6 +77,13 @@ Test(plugin_copy, a_streaming_copy_that_is_faster_than_memory_is_not_believed)
     tutti_copy copy = {.window_bytes = WINDOW};
 
     cr_assert_leq(count_streaming(&copy, on_its_way, 10000), 10000 / 200);
+
+    /* With a factor that bound is not multiplied. */
+    static const struct costs across = {430, 80};
+    tutti_copy crowded = {.window_bytes = WINDOW, .wins_by = TUTTI_COPY_WINS_BY};
+
+    count_streaming(&crowded, across, 100);
+    cr_assert_geq(count_streaming(&crowded, across, 100000), 95000);
 }
 
 Test(plugin_copy, the_choice_follows_when_the_link_changes)

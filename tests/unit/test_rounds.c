@@ -301,6 +301,38 @@ Test(rounds, a_schedule_reduces_in_a_round_and_names_who_is_missing, .timeout = 
     host_close(&host);
 }
 
+/* Its copy would seem to take no time. */
+Test(rounds, a_block_in_place_tells_nothing_about_stores, .timeout = 5)
+{
+    enum { BYTES = 16 * TUTTI_COPY_LONG };
+    struct announce mine = {0, 5, {.operation = OPERATION_BROADCAST}};
+    static unsigned char block[BYTES];
+    struct schedule sched = {0};
+    struct run run = {0};
+    struct host host;
+
+    host_open(&host);
+    mine.sequence++;
+    for (int i = 1; i < MEMBERS; i++)
+        cr_assert_eq(mapped_announce(&host.mapped[i], &mine, NULL, 0), TUTTI_OK);
+    schedule_begin(&sched, &thresholds_standard, ranks[0], 12, MEMBERS, 0, 1);
+    schedule_copy(&sched, place_out_block(0, 0), place_in_block(0, 0), BYTES);
+    mapped_tell_l3(&host.mapped[0], 2 * sched.user_bytes);
+    struct run_call call = {.schedule = &sched,
+                            .mapped = &host.mapped[0],
+                            .announce = &mine,
+                            .in = {.base = block},
+                            .out = {.base = block}};
+
+    cr_assert_eq(run_start(&run, &call), TUTTI_OK);
+    cr_assert_eq(run_advance(&run), TUTTI_OK);
+    cr_assert_eq(host.mapped[0].copy_user.count, 0);
+    cr_assert_eq(host.mapped[0].copy_user.plain_bytes, 0);
+    run_free(&run);
+    schedule_free(&sched);
+    host_close(&host);
+}
+
 /* Caches that hold less than the call touches, little more, and much more. */
 Test(rounds, an_output_gets_the_same_bytes_whatever_the_caches_hold, .timeout = 5)
 {
