@@ -114,9 +114,7 @@ static inline int tutti_copy_streaming_wins(const tutti_copy *copy)
                                          : copy->streaming + (uint64_t)copy->streaming / 2;
     const uint64_t believed = TUTTI_COPY_FAST + (copy->wins_by == 1 ? 0 : TUTTI_COPY_FAST / 2);
 
-    if (copy->plain <= believed)
-        return 0;
-    return copy->streaming && copy->plain > least;
+    return copy->streaming && copy->plain > least && copy->plain > believed;
 }
 
 /** How the next copy, a timed one that begins at `now`, is made. */

@@ -109,11 +109,9 @@ static inline uint64_t shm_whole_max(uint64_t ring_bytes)
     return ring_bytes / 4 < SHM_WHOLE ? ring_bytes / 4 : SHM_WHOLE;
 }
 
-/* `bytes` in as few pieces of at most `most` as there can be, all alike but for a line. */
-static inline uint64_t shm_even_piece(uint64_t bytes, uint64_t most)
+/* The length of each of so many pieces of `bytes`, in whole lines; the last one may be some lines shorter. */
+static inline uint64_t shm_even_piece(uint64_t bytes, uint64_t pieces)
 {
-    const uint64_t pieces = (bytes + most - 1) / most;
-
     return shm_round((bytes + pieces - 1) / pieces, SHM_LINE);
 }
 
@@ -123,7 +121,7 @@ static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
 {
     const uint64_t max = shm_piece_max(ring_bytes), enough = message / SHM_PIECE_MIN;
     const uint64_t pieces = !enough ? 1 : enough < SHM_PIECES ? enough : SHM_PIECES;
-    const uint64_t piece = shm_round((message + pieces - 1) / pieces, SHM_LINE);
+    const uint64_t piece = shm_even_piece(message, pieces);
 
     return piece < max ? piece : max;
 }

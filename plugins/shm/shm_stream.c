@@ -105,8 +105,11 @@ static uint64_t put_piece(tutti_peer *peer, const struct shm_request *r, uint64_
     uint32_t slot;
 
     if (peer->slots.count && r->total <= 2 * peer->slots.each * SHM_SLOT_BYTES && !turn.streams) {
-        if (most > SHM_SLOT_BYTES)
-            bytes = shm_even_piece(r->total - r->moved, SHM_SLOT_BYTES);
+        if (most > SHM_SLOT_BYTES) {
+            const uint64_t left = r->total - r->moved;
+
+            bytes = shm_even_piece(left, (left + SHM_SLOT_BYTES - 1) / SHM_SLOT_BYTES);
+        }
         tutti_copy_plain(shm_slots_take(&peer->slots, &slot), data, bytes);
         put(peer, make_word((uint64_t)slot << SLOT_SHIFT | bytes, IN_SLOT), NULL, 0);
     } else {

@@ -301,6 +301,24 @@ Test(rounds, a_schedule_reduces_in_a_round_and_names_who_is_missing, .timeout = 
     host_close(&host);
 }
 
+/* The schedule of member 0, once all others have made the call. */
+static void run_member_0(struct host *host, const struct schedule *sched,
+                         const struct announce *mine, unsigned char *in, unsigned char *out)
+{
+    const struct run_call call = {.schedule = sched,
+                                  .mapped = &host->mapped[0],
+                                  .announce = mine,
+                                  .in = {.base = in},
+                                  .out = {.base = out}};
+    struct run run = {0};
+
+    for (int i = 1; i < MEMBERS; i++)
+        cr_assert_eq(mapped_announce(&host->mapped[i], mine, NULL, 0), TUTTI_OK);
+    cr_assert_eq(run_start(&run, &call), TUTTI_OK);
+    cr_assert_eq(run_advance(&run), TUTTI_OK);
+    run_free(&run);
+}
+
 /* Its copy would seem to take no time. */
 Test(rounds, a_block_in_place_tells_nothing_about_stores, .timeout = 5)
 {
@@ -308,27 +326,16 @@ Test(rounds, a_block_in_place_tells_nothing_about_stores, .timeout = 5)
     struct announce mine = {0, 5, {.operation = OPERATION_BROADCAST}};
     static unsigned char block[BYTES];
     struct schedule sched = {0};
-    struct run run = {0};
     struct host host;
 
     host_open(&host);
     mine.sequence++;
-    for (int i = 1; i < MEMBERS; i++)
-        cr_assert_eq(mapped_announce(&host.mapped[i], &mine, NULL, 0), TUTTI_OK);
     schedule_begin(&sched, &thresholds_standard, ranks[0], 12, MEMBERS, 0, 1);
     schedule_copy(&sched, place_out_block(0, 0), place_in_block(0, 0), BYTES);
     mapped_tell_l3(&host.mapped[0], 2 * sched.user_bytes);
-    struct run_call call = {.schedule = &sched,
-                            .mapped = &host.mapped[0],
-                            .announce = &mine,
-                            .in = {.base = block},
-                            .out = {.base = block}};
-
-    cr_assert_eq(run_start(&run, &call), TUTTI_OK);
-    cr_assert_eq(run_advance(&run), TUTTI_OK);
+    run_member_0(&host, &sched, &mine, block, block);
     cr_assert_eq(host.mapped[0].copy_user.count, 0);
     cr_assert_eq(host.mapped[0].copy_user.plain_bytes, 0);
-    run_free(&run);
     schedule_free(&sched);
     host_close(&host);
 }
@@ -340,7 +347,6 @@ Test(rounds, an_output_gets_the_same_bytes_whatever_the_caches_hold, .timeout = 
     struct announce mine = {0, 5, {.operation = OPERATION_BROADCAST}};
     static unsigned char in[ROOM], out[ROOM];
     struct schedule sched = {0};
-    struct run run = {0};
     struct host host;
 
     host_open(&host);
@@ -349,8 +355,6 @@ Test(rounds, an_output_gets_the_same_bytes_whatever_the_caches_hold, .timeout = 
     for (unsigned from = 0; from < TUTTI_COPY_LINE; from += 21) {
         for (unsigned to = 0; to < TUTTI_COPY_LINE; to += 13) {
             mine.sequence++;
-            for (int i = 1; i < MEMBERS; i++)
-                cr_assert_eq(mapped_announce(&host.mapped[i], &mine, NULL, 0), TUTTI_OK);
             memset(out, 0xee, sizeof out);
             schedule_begin(&sched, &thresholds_standard, ranks[0], 12, MEMBERS, 0, 1);
             schedule_copy(&sched, place_after(place_out_block(0, 0), to),
@@ -359,20 +363,12 @@ Test(rounds, an_output_gets_the_same_bytes_whatever_the_caches_hold, .timeout = 
             mapped_tell_l3(&host.mapped[0], sched.user_bytes * (mine.sequence % 3 * 2 + 1));
             host.mapped[0].copy_user.streams = mine.sequence % 2;
             host.mapped[0].copy_user.retry_at = UINT64_MAX;
-            struct run_call call = {.schedule = &sched,
-                                    .mapped = &host.mapped[0],
-                                    .announce = &mine,
-                                    .in = {.base = in},
-                                    .out = {.base = out}};
-
-            cr_assert_eq(run_start(&run, &call), TUTTI_OK);
-            cr_assert_eq(run_advance(&run), TUTTI_OK);
+            run_member_0(&host, &sched, &mine, in, out);
             cr_assert_arr_eq(out + to, in + from, BYTES);
             cr_assert_eq(out[to + BYTES], 0xee);
             cr_assert(!to || out[to - 1] == 0xee);
         }
     }
-    run_free(&run);
     schedule_free(&sched);
     host_close(&host);
 }
