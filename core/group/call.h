@@ -95,7 +95,8 @@ struct call {
     /* messages */
     /* Of one whose bytes an engine may move where they lie; moved.c. */
     enum moved_stage moved;
-    int64_t met_ns; /* since when it is MOVED_MET */
+    int64_t met_ns;   /* since when it is MOVED_MET, without long pauses */
+    int64_t asked_ns; /* when its stream was asked last */
     struct call *next_moved;
     uint64_t batch; /* whose messages may be launched as one; 0: none */
     struct device_mark

@@ -39,6 +39,7 @@
 
 enum {
     STREAM_WAITS_MS = 200,
+    STREAM_PAUSE_MS = 50, /* the progress engine asks more often, unless the process stands still */
     TROUBLE_WAITS_MS = 6000,
     LAUNCH_MESSAGES_MAX = 512 /* NCCL's manual names a limit of 2,048 operations */
 };
@@ -120,7 +121,7 @@ void moved_forget(struct tutti_group *group, struct call *call)
 static void is_met(struct tutti_group *group, struct call *call)
 {
     call->moved = MOVED_MET;
-    call->met_ns = clock_now_ns();
+    call->met_ns = call->asked_ns = clock_now_ns();
     append(&group->calls.moving.last_met, call);
     group->calls.moving.under_way++;
 }
@@ -170,6 +171,18 @@ static tutti_status go_by_host(struct tutti_group *group, struct call *call)
     return TUTTI_OK;
 }
 
+/* Counts how long the stream is waited for, and tells whether that is long. A pause between two looks counts little: where
+ * the process stood still, its stream did as well. */
+static bool has_waited_long(struct call *call, int64_t now_ns)
+{
+    const int64_t too_long_ns = now_ns - call->asked_ns - STREAM_PAUSE_MS * CLOCK_NS_PER_MS;
+
+    if (too_long_ns > 0)
+        call->met_ns += too_long_ns;
+    call->asked_ns = now_ns;
+    return now_ns - call->met_ns > STREAM_WAITS_MS * CLOCK_NS_PER_MS;
+}
+
 static tutti_status answer(struct tutti_group *group, struct call *call, int64_t now_ns)
 {
     tutti_status status;
@@ -177,7 +190,7 @@ static tutti_status answer(struct tutti_group *group, struct call *call, int64_t
     if (!p2p_is_offered(&call->message))
         return go_by_host(group, call);
     status = packed_fill(call->packed);
-    if (status == TUTTI_ERR_NOT_READY && now_ns - call->met_ns > STREAM_WAITS_MS * CLOCK_NS_PER_MS)
+    if (status == TUTTI_ERR_NOT_READY && has_waited_long(call, now_ns))
         return go_by_host(group, call);
     if (status)
         return status;

@@ -310,7 +310,8 @@ RANK_CASE(a_message_of_a_batch_does_not_wait_for_the_rest_of_it)
     check_ok(tutti_group_destroy(world));
 }
 
-/* On a stream that is held nothing of the batch goes, on either side; other streams go on. */
+/* On a stream that is held nothing of the batch goes; other streams go on. What a receive does not take for long goes
+ * by pinned memory, so sends to it may be complete. */
 RANK_CASE(a_batch_of_messages_waits_for_its_stream)
 {
     tutti_options options;
@@ -332,7 +333,8 @@ RANK_CASE(a_batch_of_messages_waits_for_its_stream)
         gpu_synchronize(other);
         rank_sleep_ms(50);
         check_ok(tutti_work_test(work, &done));
-        check(!done);
+        check(!done || (rank == 0 && !hold));
+        check_ok(tutti_barrier(world, NULL, NULL)); /* both have looked */
         if (hold)
             gpu_let_go(hold);
         check_ok(rank_end_works(&work, 1, TUTTI_OK));

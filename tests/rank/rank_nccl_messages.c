@@ -317,6 +317,32 @@ RANK_CASE(a_receive_whose_stream_waits_for_a_later_message_holds_nobody_up)
     check_ok(tutti_group_destroy(world));
 }
 
+/* Rank 1 is stopped for longer than a receive waits for its stream, and the stream goes on soon afterwards. */
+RANK_CASE(a_rank_that_stood_still_takes_its_message_over_nccl)
+{
+    tutti_options options;
+    tutti_group *world = begin(rank, size, &options);
+    struct gpu_hold *hold = rank == 1 ? gpu_hold(options.stream) : NULL;
+    struct twins t;
+    tutti_work *work;
+
+    twins_make(&t, LONG, rank);
+    if (rank == 0)
+        require_ok(tutti_isend(world, &t.device, 1, 1, &options, &work));
+    else
+        require_ok(tutti_irecv(world, &t.device, 0, 1, &options, &work));
+    rank_point("posted");
+    if (hold) {
+        rank_await("receive");
+        gpu_let_go(hold);
+    }
+    check_ok(rank_end_works(&work, 1, TUTTI_OK));
+    expect_way(world, BY_NCCL);
+    expect(&t, 0, "after the stop");
+    twins_free(&t);
+    check_ok(tutti_group_destroy(world));
+}
+
 /* ---- what does not go at all, and leaves the group as it is ---- */
 
 RANK_CASE(a_message_over_nccl_that_is_too_long_is_a_mismatch)

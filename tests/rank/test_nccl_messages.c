@@ -125,6 +125,21 @@ Test(nccl_messages, messages_to_several_ranks_that_are_ready_together_are_one_gr
     ranks_free(ranks);
 }
 
+Test(nccl_messages, a_rank_that_stood_still_takes_its_message_over_nccl)
+{
+    struct ranks *ranks =
+        start_of(MESSAGES, "a_rank_that_stood_still_takes_its_message_over_nccl", 2, NULL, NULL);
+
+    cr_assert(ranks_reach(ranks, RANKS_ALL, "posted"));
+    usleep(50000); /* until the receive has met its message */
+    ranks_signal(ranks, 1, SIGSTOP);
+    usleep(400000); /* a receive waits 200 ms for its stream */
+    ranks_tell(ranks, 1, "receive");
+    ranks_signal(ranks, 1, SIGCONT);
+    cr_expect(ranks_wait(ranks) && ranks_passed(ranks));
+    ranks_free(ranks);
+}
+
 /* The headers go by tcp. */
 Test(nccl_messages, headers_of_messages_over_nccl_go_by_any_transport)
 {
