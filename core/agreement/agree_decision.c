@@ -112,14 +112,18 @@ static tutti_status no_decision(struct agreement *a)
     char missing[512], where[CONTROL_HOST_MAX + 64];
     int came, first;
 
-    if (agree_missing_offers(a, missing, sizeof missing, &came, &first)) {
+    const tutti_status status = agree_missing_offers(a, missing, sizeof missing, &came, &first);
+    if (status == TUTTI_ERR_TIMEOUT)
         snprintf(missing, sizeof missing,
                  "; the store does not answer either: is it in that process?");
-        *where = 0;
+    else if (status)
+        snprintf(missing, sizeof missing, "; asking the store failed, too: %.*s",
+                 TEXT_CUT(error_message(), 400));
+    *where = 0;
+    if (status)
         first = -1;
-    } else {
+    else
         agree_where_is(a, first, where, sizeof where);
-    }
     error_set(TUTTI_ERR_TIMEOUT, "group %s: rank %d timed out waiting for rank 0 to decide%s%s%s",
               a->group->name, a->group->rank, first < 0 ? "" : "; missing: ", missing, where);
     return agree_give_up(a, TUTTI_ERR_TIMEOUT, first < 0 ? 0 : first);
