@@ -224,7 +224,7 @@ enum {
 
 /* flags of isend */
 enum {
-    /* The next isend or send_short to this peer and lane is called at once. Where the transport refuses that one, it
+    /* The next isend, send_short or send_pair to this peer and lane is called at once. Where the transport refuses that one, it
      * sends what it holds back in its next progress() or test(): nothing may come after it. */
     TUTTI_SEND_MORE = 1 << 0
 };
@@ -379,6 +379,19 @@ typedef struct tutti_transport_ops {
     /** Writes what it drives on this host, one line of UTF-8 for `tutti info`: the library's version and file, its
      * devices. `host` is as for `engine`. */
     void (*describe)(const tutti_host *host, void *host_self, char *ret_words, uint64_t capacity);
+
+    /* since minor 9; optional, both or none, with send_short: a message behind a short one, without requests */
+    /** Sends two messages at once or neither: `head`, which send_short would take, and `body` behind it, which is not
+     * empty. Results as of send_short. TUTTI_ERR_BUSY, too, if `body` is too long to be sent at once. */
+    tutti_status (*send_pair)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                              const void *head, uint64_t head_bytes, const void *body,
+                              uint64_t body_bytes);
+    /** Takes the message that was shown, and the next one, which has `bytes` bytes, not 0, and is copied to `to`. The peer
+     * may have sent them by any function. Waits some microseconds for a message that is on its way. TUTTI_ERR_NOT_READY: took
+     * neither, since the second has not come whole, or is too long to be taken at once; the core takes the first and
+     * posts a receive for the second. `to` may have been written by then. */
+    tutti_status (*take_pair)(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane, void *to,
+                              uint64_t bytes);
 } tutti_transport_ops;
 
 /* ---- what a plugin exports ---- */

@@ -69,7 +69,7 @@ ON_THE_WAY bool message_try_receive(struct tutti_group *group, struct p2p_group 
 }
 
 /* Sends or receives a short message without a call, if that can be done now, or, where the caller `blocks` anyway, in a
- * moment. False: nothing was done. Under the progress lock. */
+ * moment. False: nothing was sent or taken. Under the progress lock. */
 ON_THE_WAY bool message_try(struct tutti_group *group, struct plain_message *m, enum call_kind kind,
                             bool blocks)
 {

@@ -237,7 +237,7 @@ bool p2p_send_now(struct p2p_group *group, int destination, uint64_t tag, const 
 bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag);
 
 /* DONE: received. NOTHING: no message is there. OTHER: p2p_recv() is to be called, since another message comes
- * first, or this one does not fit. */
+ * first, or this one does not fit, or has not come whole; of that the buffer may hold a part. */
 enum p2p_now { P2P_NOW_DONE, P2P_NOW_NOTHING, P2P_NOW_OTHER };
 enum p2p_now p2p_recv_now(struct p2p_group *group, int source, uint64_t tag, void *buffer,
                           uint64_t capacity, bool up_to, uint64_t *ret_bytes);

@@ -124,6 +124,8 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
                                 .endpoint = endpoint,
                                 .can_cancel = TUTTI_HAS(ops, cancel),
                                 .shows = shows(ops),
+                                .pairs = shows(ops) && TUTTI_HAS(ops, send_pair) &&
+                                         TUTTI_HAS(ops, take_pair),
                                 .piece_bytes = piece_bytes(ops)};
     p2p_link_init(&at->paths);
     while (*last)

@@ -190,6 +190,7 @@ struct p2p_endpoint {
     uint64_t piece_bytes;
     bool can_cancel;
     bool shows; /* short messages: see p2p_short.c */
+    bool pairs; /* payloads of up to P2P_EAGER_MAX need no requests */
 };
 
 struct p2p_path {

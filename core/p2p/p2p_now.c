@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Short messages that need no operation: one that the transport takes at once, and one that is there, or
- * comes while its receiver looks. Nothing of them is in any table, so only what would be matched next anyway
+ * Messages that need no operation: one that the transport takes at once, and one that is there, or comes while its
+ * receiver looks. They are short, or the transport carries pairs (p2p_short.c). Nothing of them is in any table, so only what would be matched next anyway
  * goes this way; everything else, every failure too, is left to p2p_send() and p2p_recv(). And a look for the
  * message of a receive that is posted.
  */
@@ -44,6 +44,26 @@ bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag)
     return path && is_clear(group, path) && !p2p_match_is_known(group, source, tag);
 }
 
+/* Takes the header that was shown and the payload behind it, if that comes soon, and fills the buffer: what is not taken may
+ * have been written by then, so the message has to be as long. Charges the peer. */
+static __attribute__((noinline)) bool take_pair(struct p2p_path *path,
+                                                const struct p2p_short_message *message,
+                                                void *buffer, uint64_t capacity)
+{
+    const struct p2p_endpoint *at = path->at;
+    const struct p2p_header *h = &message->header;
+
+    if (!at->pairs || message->size != message->header_bytes || h->bytes != capacity ||
+        h->bytes > path->eager_max || h->bytes > path->window - path->peer_used ||
+        at->ops->take_pair(at->endpoint, path->peer, P2P_LANE, buffer, h->bytes))
+        return false;
+
+    const char *wrong = p2p_deliver_limits(path, h);
+    if (wrong)
+        p2p_nonsense(path, wrong);
+    return !wrong;
+}
+
 __attribute__((flatten)) enum p2p_now p2p_recv_now(struct p2p_group *group, int source,
                                                    uint64_t tag, void *buffer, uint64_t capacity,
                                                    bool up_to, uint64_t *ret_bytes)
@@ -58,14 +78,20 @@ __attribute__((flatten)) enum p2p_now p2p_recv_now(struct p2p_group *group, int 
     const struct p2p_header *h = &message.header;
     if (message.wrong || h->kind != P2P_MESSAGE || h->group != group->id ||
         h->source != (uint32_t)source || h->tag != tag ||
-        (up_to ? h->bytes > capacity : h->bytes != capacity) ||
-        message.size != message.header_bytes + h->bytes || p2p_deliver_limits(path, h))
+        (up_to ? h->bytes > capacity : h->bytes != capacity))
         return P2P_NOW_OTHER;
+    if (message.size != message.header_bytes + h->bytes) {
+        if (!take_pair(path, &message, buffer, capacity))
+            return P2P_NOW_OTHER;
+    } else {
+        if (p2p_deliver_limits(path, h))
+            return P2P_NOW_OTHER;
+        p2p_short_copy(&message.shown, message.header_bytes, buffer, h->bytes);
+        path->at->ops->take(path->at->endpoint, path->peer, P2P_LANE);
+    }
     path->peer_shows |= h->shows;
     path->arrived += 2;
     path->met++;
-    p2p_short_copy(&message.shown, message.header_bytes, buffer, h->bytes);
-    path->at->ops->take(path->at->endpoint, path->peer, P2P_LANE);
     p2p_flow_owe(path, h->bytes);
     *ret_bytes = h->bytes;
     return P2P_NOW_DONE;
@@ -94,7 +120,7 @@ static enum p2p_now take_only(struct p2p_op *op)
     const int32_t source = group->table.only_source;
     uint64_t bytes;
 
-    if (group->table.only != op || !is_clear(group, op->path))
+    if (group->table.only != op || op->has_no_buffer || !is_clear(group, op->path))
         return P2P_NOW_OTHER;
 
     const enum p2p_now now =

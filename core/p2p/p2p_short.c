@@ -5,7 +5,8 @@
  * Header and payload go as one message of the transport, and without a request: a send is complete when the
  * transport has taken it, and a message is matched where it lies, and copied once. No header is ever posted
  * there. What is too long, or finds the transport full, goes as everywhere else: the header as a message of
- * its own, the payload behind it into a receive that is posted for it; meanwhile nothing is shown.
+ * its own, the payload behind it into a receive that is posted for it; meanwhile nothing is shown. Over a transport
+ * that carries pairs, these two messages need no requests either, up to P2P_EAGER_MAX.
  *
  * A peer takes header and payload as one message once it has said that its transport shows, too: each header
  * does (p2p_header.shows). A member that hears of a peer to which it has sent nothing answers at
@@ -30,14 +31,34 @@ static uint32_t encode(const struct p2p_path *path, const struct p2p_header *hea
     return P2P_HEADER_BYTES;
 }
 
+/* The header as a message, and behind it the payload. */
+static __attribute__((noinline)) bool send_pair(struct p2p_path *path, struct p2p_header *header,
+                                                const void *data, uint64_t payload)
+{
+    const struct p2p_endpoint *at = path->at;
+    uint8_t wire[P2P_HEADER_BYTES];
+
+    if (!at->pairs || payload > P2P_EAGER_MAX)
+        return false;
+    header->shows = true;
+    header->credit = path->owed;
+    p2p_wire_encode(header, wire);
+    if (at->ops->send_pair(at->endpoint, path->peer, P2P_LANE, wire, sizeof wire, data, payload))
+        return false;
+    p2p_flow_told(path, header);
+    return true;
+}
+
 inline bool p2p_short_send(struct p2p_path *path, struct p2p_header *header, const void *data)
 {
     const struct p2p_endpoint *at = path->at;
     const uint64_t payload = p2p_wire_payload(header);
     uint8_t wire[P2P_HEADER_BYTES];
 
-    if (!at->shows || payload > at->ops->short_bytes - P2P_HEADER_BYTES)
+    if (!at->shows)
         return false;
+    if (payload > at->ops->short_bytes - P2P_HEADER_BYTES)
+        return send_pair(path, header, data, payload);
     header->shows = true;
     header->credit = path->owed;
 

@@ -87,6 +87,12 @@ tutti_status descriptor_check_transport(const char *name, const tutti_transport_
         return error_set(TUTTI_ERR_PLUGIN,
                          "transport %s sets short_bytes but lacks one of send_short, show, take",
                          name);
+    if (TUTTI_HAS(ops, send_pair) != TUTTI_HAS(ops, take_pair) ||
+        (TUTTI_HAS(ops, send_pair) && !TUTTI_HAS(ops, short_bytes)))
+        return error_set(TUTTI_ERR_PLUGIN,
+                         "transport %s has send_pair or take_pair but lacks the other, or "
+                         "short_bytes",
+                         name);
     return TUTTI_OK;
 }
 

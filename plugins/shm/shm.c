@@ -24,7 +24,7 @@ struct shm_address {
     uint32_t reserved;
 };
 
-static const struct shm_address own_address = {.magic = "tuttishm", .layout = 3};
+static const struct shm_address own_address = {.magic = "tuttishm", .layout = 4};
 
 tutti_status shm_error(tutti_endpoint *endpoint, tutti_status status, int32_t system_errno,
                        const char *format, ...)
@@ -183,6 +183,17 @@ static __attribute__((flatten)) tutti_status shm_send_short(tutti_endpoint *endp
     return TUTTI_OK;
 }
 
+static tutti_status shm_send_pair(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                  const void *head, uint64_t head_bytes, const void *body,
+                                  uint64_t body_bytes)
+{
+    (void)endpoint;
+    if (lane != 0 || !peer->map || peer->broken || peer->cut ||
+        !shm_stream_send_pair(peer, head, head_bytes, body, body_bytes))
+        return TUTTI_ERR_BUSY;
+    return TUTTI_OK;
+}
+
 static tutti_status shm_show(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
                              tutti_shown *ret_message)
 {
@@ -196,6 +207,14 @@ static void shm_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane)
     (void)endpoint;
     (void)lane;
     shm_stream_take(peer);
+}
+
+static tutti_status shm_take_pair(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                  void *to, uint64_t bytes)
+{
+    (void)endpoint;
+    (void)lane;
+    return shm_stream_take_pair(peer, to, bytes) ? TUTTI_OK : TUTTI_ERR_NOT_READY;
 }
 
 static void advance(tutti_endpoint *endpoint)
@@ -282,6 +301,8 @@ static const tutti_transport_ops shm_ops = {
     .send_short = shm_send_short,
     .show = shm_show,
     .take = shm_take,
+    .send_pair = shm_send_pair,
+    .take_pair = shm_take_pair,
 };
 
 static const tutti_provider shm_transport = {.struct_size = sizeof(tutti_provider),

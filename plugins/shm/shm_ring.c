@@ -94,15 +94,12 @@ void shm_outlet_put(struct shm_outlet *outlet, uint64_t word, const void *head, 
     const uint64_t at = outlet->tail, start = at + shm_lead_bytes(bytes);
     uint8_t *to = outlet->bytes + (start & (outlet->size - 1));
 
-    if (body_bytes < TUTTI_COPY_LONG && bytes <= outlet->size - (start & (outlet->size - 1))) {
+    if (bytes <= outlet->size - (start & (outlet->size - 1))) {
         tutti_copy_plain(to, head, head_bytes);
         tutti_copy_plain(to + head_bytes, body, body_bytes);
     } else {
-        const tutti_copy_turn turn = tutti_copy_begin(&outlet->copy, body_bytes);
-
         write_at(outlet, false, start, head, head_bytes);
-        write_at(outlet, turn.streams, start + head_bytes, body, body_bytes);
-        tutti_copy_end(&outlet->copy, turn, body_bytes);
+        write_at(outlet, false, start + head_bytes, body, body_bytes);
     }
     put_word(outlet, at, at + shm_chunk_bytes(bytes), word);
 }

@@ -32,9 +32,14 @@ void shm_slots_begin(struct shm_slots *slots, uint8_t *of_lower, uint8_t *of_hig
         shm_slots_give(slots, (lower ? 0 : each) + i);
 }
 
+bool shm_slots_may_give(const struct shm_slots *slots, uint64_t slot)
+{
+    return slot < 2 * slots->each && !(slots->own >> slot & 1);
+}
+
 bool shm_slots_give(struct shm_slots *slots, uint64_t slot)
 {
-    if (slot >= 2 * slots->each || slots->own >> slot & 1)
+    if (!shm_slots_may_give(slots, slot))
         return false;
     slots->own |= UINT64_C(1) << slot;
     slots->stack[slots->count++] = (uint8_t)slot;

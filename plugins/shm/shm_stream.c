@@ -8,6 +8,9 @@
  * ring at a time, so that short messages cost no store to the producer's line. Streaming stores go through the
  * ring, as slots are for lines that are in a cache.
  *
+ * A pair is a short message and a longer one behind it, written in one go if there is room for all, and read in one go:
+ * nothing is taken before all is read, so a consumer whose producer stands still in the middle goes on by a request.
+ *
  * Why nobody is left waiting for room: a producer stops only when a quarter of the ring and a few
  * lines are not free, so well over a quarter is unread, and reading it gives some back.
  */
@@ -122,6 +125,32 @@ static uint64_t put_piece(tutti_peer *peer, const struct shm_request *r, uint64_
     return bytes;
 }
 
+bool shm_stream_send_pair(tutti_peer *peer, const void *head, uint64_t head_bytes, const void *body,
+                          uint64_t body_bytes)
+{
+    const uint64_t piece_max = shm_piece_of(peer->out.size, body_bytes);
+    struct shm_request r = {.data = (uint8_t *)(uintptr_t)body, .total = body_bytes};
+
+    if (peer->sends.first || !shm_may_be_pair(peer->out.size, head_bytes, body_bytes) ||
+        !has_room(peer, shm_pair_payload(head_bytes, body_bytes)))
+        return false;
+    put(peer, make_word(head_bytes, WHOLE), head, head_bytes);
+    if (body_bytes <= peer->out.whole_max) {
+        put(peer, make_word(body_bytes, WHOLE), body, body_bytes);
+        shm_stream_publish(peer);
+        r.moved = body_bytes;
+    } else {
+        put(peer, make_word(body_bytes, LENGTH), NULL, 0);
+    }
+    while (r.moved < body_bytes) {
+        const uint64_t rest = body_bytes - r.moved;
+
+        r.moved += put_piece(peer, &r, rest < piece_max ? rest : piece_max);
+    }
+    peer->endpoint->sent_messages += 2;
+    return true;
+}
+
 /* Writes what there is room for; true when that is all of it. */
 static bool send_message(tutti_peer *peer, struct shm_request *r)
 {
@@ -178,14 +207,20 @@ static __attribute__((noinline)) void give_back(tutti_peer *peer)
     }
 }
 
-/* The chunk at the head was used up. */
-static inline void take(tutti_peer *peer, uint64_t payload)
+/* All chunks before the position were used up. */
+static inline void take_up_to(tutti_peer *peer, uint64_t position)
 {
     struct shm_inlet *in = &peer->in;
 
-    in->head += shm_chunk_bytes(payload);
+    in->head = position;
     if (in->head - in->published >= in->size / 4)
         give_back(peer);
+}
+
+/* The chunk at the head was used up. */
+static inline void take(tutti_peer *peer, uint64_t payload)
+{
+    take_up_to(peer, peer->in.head + shm_chunk_bytes(payload));
 }
 
 static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t bytes)
@@ -326,6 +361,89 @@ void shm_stream_take(tutti_peer *peer)
 {
     take(peer, peer->shown_bytes);
     peer->endpoint->received_messages++;
+}
+
+/* ---- a message behind the one that is shown ---- */
+
+enum {
+    PAIR_LOOKS = 10000 /* for all words of a pair, some 10 us: its producer writes it in one go */
+};
+
+/* How far a pair was read, of which nothing is taken yet. */
+struct ahead {
+    struct shm_inlet at; /* the next chunk */
+    int looks;           /* that are left */
+    uint32_t pieces, slots;
+    uint64_t slot[SHM_PAIR_PIECES];
+};
+
+/* The word of the next chunk; 0: it does not come soon, since the producer stands still. Never more than a lap ahead,
+ * which only a peer that breaks the rules would show. */
+static uint64_t await_word(const tutti_peer *peer, struct ahead *ahead)
+{
+    uint64_t word = 0;
+
+    if (ahead->at.head - peer->in.head >= ahead->at.size)
+        return 0;
+    while (!(word = shm_inlet_word(&ahead->at)) && ahead->looks > 0)
+        ahead->looks--;
+    return word;
+}
+
+/* Copies the piece with that word, of at most `left` bytes. How many it has; 0: it cannot be one. */
+static uint64_t read_ahead(const tutti_peer *peer, struct ahead *ahead, uint64_t word, uint8_t *to,
+                           uint64_t left)
+{
+    const uint64_t slot = word >> 2 >> SLOT_SHIFT;
+    const bool in_slot = (word & 3) == IN_SLOT;
+    const uint64_t bytes = in_slot ? word >> 2 & UINT32_MAX : word >> 2;
+
+    if (!bytes || bytes > left || ahead->pieces++ == SHM_PAIR_PIECES)
+        return 0;
+    if (in_slot) {
+        if (bytes > SHM_SLOT_BYTES || !shm_slots_may_give(&peer->slots, slot))
+            return 0;
+        tutti_copy_plain(to, shm_slots_at(&peer->slots, (uint32_t)slot), bytes);
+        ahead->slot[ahead->slots++] = slot;
+    } else {
+        if ((word & 3) != WHOLE || bytes > shm_piece_max(ahead->at.size))
+            return 0;
+        shm_inlet_read(&ahead->at, false, to, bytes);
+    }
+    ahead->at.head += shm_chunk_bytes(in_slot ? 0 : bytes);
+    return bytes;
+}
+
+/* What cannot be is left to shm_stream_receive(), which reads all again. */
+bool shm_stream_take_pair(tutti_peer *peer, void *to, uint64_t bytes)
+{
+    struct ahead ahead = {.at = peer->in, .looks = PAIR_LOOKS};
+    const bool whole = bytes <= ahead.at.whole_max;
+
+    if (!shm_may_be_pair(ahead.at.size, peer->shown_bytes, bytes))
+        return false;
+    ahead.at.head += shm_chunk_bytes(peer->shown_bytes);
+
+    uint64_t word = await_word(peer, &ahead);
+    if (word != make_word(bytes, whole ? WHOLE : LENGTH))
+        return false;
+    if (!whole)
+        ahead.at.head += shm_chunk_bytes(0);
+    for (uint64_t moved = 0, piece; moved < bytes; moved += piece) {
+        if (!whole)
+            word = await_word(peer, &ahead);
+        piece = read_ahead(peer, &ahead, word, (uint8_t *)to + moved, bytes - moved);
+        if (!piece)
+            return false;
+    }
+    for (uint32_t i = 0; i < ahead.slots; i++)
+        if (!shm_slots_give(&peer->slots, ahead.slot[i])) {
+            break_stream(peer, "a slot");
+            return false;
+        }
+    take_up_to(peer, ahead.at.head);
+    peer->endpoint->received_messages += 2;
+    return true;
 }
 
 /* ---- sleeping, cancelling ------------------------------------------------------------------ */

@@ -29,6 +29,8 @@ void case_killed(const tutti_transport_ops *ops);
 /* cases_short.c */
 void case_short(const tutti_transport_ops *ops);
 void case_short_wakes(const tutti_transport_ops *ops);
+void case_pairs(const tutti_transport_ops *ops);
+void case_hostile_pair(const tutti_transport_ops *ops);
 
 /* cases_shm.c */
 void case_map(const tutti_transport_ops *ops);

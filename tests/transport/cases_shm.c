@@ -294,3 +294,93 @@ void case_hostile_ring(const tutti_transport_ops *ops)
     for (hostile_seed = 1; hostile_seed <= 30; hostile_seed++)
         run_threads(ops, 2, seeded_hostile_body);
 }
+
+/* ---- a pair whose pieces are not what they were ---- */
+
+enum { PAIR_BODY = 20000, PAIR_WORDS = 4, IN_SLOT = 2, WHOLE = 1, LENGTH = 3 };
+
+static _Atomic unsigned pair_fault;
+
+/* The words of the pieces of the only pair in member 0's segment, a line each. */
+static volatile uint64_t *words_of_pair(uint8_t *segment, off_t bytes)
+{
+    for (off_t at = 0; at + 64 * (2 + PAIR_WORDS) <= bytes; at += 64) {
+        volatile uint64_t *word = (volatile uint64_t *)(void *)(segment + at);
+
+        if (word[0] == (8 << 2 | WHOLE) && word[8] == (PAIR_BODY << 2 | LENGTH))
+            return word + 16;
+    }
+    check(false, "the pair is not found");
+    return NULL;
+}
+
+/* False: a receive of the second message waits, instead of finding the fault. */
+static bool spoil(volatile uint64_t *word)
+{
+    const uint64_t in_slot = UINT64_C(1) << 34;
+
+    check((word[0] & 3) == IN_SLOT && (word[24] & 3) == IN_SLOT);
+    switch (pair_fault) {
+    case 0:
+        word[8] = word[0]; /* the slot twice */
+        break;
+    case 1:
+        word[16] = 999 * in_slot | 100 << 2 | IN_SLOT;
+        break;
+    case 2:
+        word[8] = word[8] & ~(in_slot - 1); /* no bytes, and no kind */
+        break;
+    case 3:
+        word[24] = word[24] + (40000 << 2); /* more than is left, and than a slot has */
+        break;
+    case 4:
+        word[0] = UINT64_C(1) << 40 | WHOLE;
+        break;
+    case 5:
+        word[8] = PAIR_BODY << 2 | LENGTH;
+        break;
+    default:
+        for (int i = 0; i < PAIR_WORDS; i++)
+            word[8 * i] = 8 << 2 | WHOLE; /* short ones, in the ring */
+        return false;
+    }
+    return true;
+}
+
+static void hostile_pair_body(struct member *member)
+{
+    uint8_t *data = calloc(1, PAIR_BODY);
+    struct operation operation;
+    const uint64_t word = 7;
+    tutti_shown message;
+
+    if (member->rank == 1) {
+        check(member->ops->send_pair(member->endpoint, member->peer[0], 0, &word, sizeof word, data,
+                                     PAIR_BODY) == TUTTI_OK);
+        member->world->word[0] =
+            spoil(words_of_pair(member->base[0], segment_bytes(member->base[0])));
+    }
+    all_meet(member);
+    if (member->rank == 0) {
+        check(wait_shown(member, 1, &message) == TUTTI_OK);
+        check(member->ops->take_pair(member->endpoint, member->peer[1], 0, data, PAIR_BODY) ==
+              TUTTI_ERR_NOT_READY);
+        if (strstr(member->words, "corrupt")) {
+            check(member->ops->show(member->endpoint, member->peer[1], 0, &message) ==
+                  TUTTI_ERR_INTERNAL);
+        } else if (member->world->word[0]) {
+            member->ops->take(member->endpoint, member->peer[1], 0);
+            receive_from(member, 1, data, PAIR_BODY, &operation);
+            check(wait_for(member, &operation) == TUTTI_ERR_INTERNAL);
+            check(strstr(member->words, "corrupt"), "%s", member->words);
+        }
+    }
+    all_meet(member);
+    free(data);
+}
+
+void case_hostile_pair(const tutti_transport_ops *ops)
+{
+    for (pair_fault = 0; pair_fault <= 6; pair_fault++)
+        run_threads(ops, 2, hostile_pair_body);
+}

@@ -32,8 +32,9 @@ ParameterizedTestParameters(transports, keeps_its_contract)
     static const char *const ends[] = {"killed", NULL};
     static const char *const ours[] = {"cancel_receive", "cancel_send", "no_memory", "steady",
                                        NULL};
-    static const char *const shm[] = {"short", "short_wakes",     "map",          "map_outlives",
-                                      "slots", "bad_descriptors", "hostile_ring", NULL};
+    static const char *const shm[] = {
+        "short", "short_wakes",     "pairs",        "map",          "map_outlives",
+        "slots", "bad_descriptors", "hostile_ring", "hostile_pair", NULL};
     static const char *const tcp[] = {"dial_together",
                                       "dial_before_connect",
                                       "close_delivers",

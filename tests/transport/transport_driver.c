@@ -32,6 +32,8 @@ static const struct {
     {"killed", "shm tcp gloo", case_killed},
     {"short", "shm ucx", case_short},
     {"short_wakes", "shm ucx", case_short_wakes},
+    {"pairs", "shm", case_pairs},
+    {"hostile_pair", "shm", case_hostile_pair},
     {"steady", "shm tcp ucx", case_steady},
     {"map", "shm", case_map},
     {"map_outlives", "shm", case_map_outlives},

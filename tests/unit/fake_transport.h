@@ -61,6 +61,7 @@ struct fake_net {
     uint64_t
         flip_at; /* the message, of all that are delivered, of which a bit is altered; 0: none */
     uint64_t delivered;
+    uint64_t pairs_sent, pairs_taken;
     uint64_t violations;
     tutti_transport_ops ops;
     struct fake_link links[FAKE_MEMBERS_MAX][FAKE_MEMBERS_MAX];
@@ -293,6 +294,20 @@ static inline tutti_status fake_irecv(tutti_endpoint *endpoint, tutti_peer *peer
 
 /* ---- short messages ---- */
 
+static inline struct fake_message *fake_copy_of(const void *head, uint64_t head_bytes,
+                                                const void *body, uint64_t body_bytes)
+{
+    struct fake_message *message = calloc(1, sizeof *message);
+    uint8_t *own = malloc(head_bytes + body_bytes + 1);
+
+    memcpy(own, head, head_bytes);
+    if (body_bytes)
+        memcpy(own + head_bytes, body, body_bytes);
+    message->data = message->own = own;
+    message->bytes = head_bytes + body_bytes;
+    return message;
+}
+
 static inline tutti_status fake_send_short(tutti_endpoint *endpoint, tutti_peer *peer,
                                            uint32_t lane, const void *head, uint64_t head_bytes,
                                            const void *body, uint64_t body_bytes)
@@ -306,14 +321,7 @@ static inline tutti_status fake_send_short(tutti_endpoint *endpoint, tutti_peer 
     if (link->broken || link->sends.count >= net->depth || fake_chance(net, net->busy))
         return TUTTI_ERR_BUSY;
 
-    struct fake_message *message = calloc(1, sizeof *message);
-    uint8_t *own = malloc(head_bytes + body_bytes + 1);
-    memcpy(own, head, head_bytes);
-    if (body_bytes)
-        memcpy(own + head_bytes, body, body_bytes);
-    message->data = message->own = own;
-    message->bytes = head_bytes + body_bytes;
-    fake_push(&link->sends, message);
+    fake_push(&link->sends, fake_copy_of(head, head_bytes, body, body_bytes));
     return TUTTI_OK;
 }
 
@@ -361,6 +369,44 @@ static inline void fake_take(tutti_endpoint *endpoint, tutti_peer *peer, uint32_
         fake_complete(net, peer->rank, message->request, TUTTI_OK);
     free(message->own);
     free(message);
+}
+
+static inline tutti_status fake_send_pair(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                          const void *head, uint64_t head_bytes, const void *body,
+                                          uint64_t body_bytes)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[endpoint->rank][peer->rank];
+
+    (void)lane;
+    net->violations += head_bytes > net->ops.short_bytes;
+    link->more = false;
+    if (link->broken || link->sends.count + 1 >= net->depth || fake_chance(net, net->busy))
+        return TUTTI_ERR_BUSY;
+    fake_push(&link->sends, fake_copy_of(head, head_bytes, NULL, 0));
+    fake_push(&link->sends, fake_copy_of(body, body_bytes, NULL, 0));
+    net->pairs_sent++;
+    return TUTTI_OK;
+}
+
+/* What it does not take has been written to by then. */
+static inline tutti_status fake_take_pair(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                          void *to, uint64_t bytes)
+{
+    struct fake_net *net = endpoint->net;
+    struct fake_link *link = &net->links[peer->rank][endpoint->rank];
+    const struct fake_message *second = link->shown ? link->sends.first->next : NULL;
+
+    memset(to, 0xee, bytes);
+    if (!second || second->bytes != bytes || fake_chance(net, net->lazy))
+        return TUTTI_ERR_NOT_READY;
+    memcpy(to, second->data, bytes);
+    fake_watch(net, peer->rank, endpoint->rank, second->data, bytes);
+    fake_take(endpoint, peer, lane);
+    link->shown = true;
+    fake_take(endpoint, peer, lane);
+    net->pairs_taken++;
+    return TUTTI_OK;
 }
 
 static inline tutti_status fake_test(tutti_endpoint *endpoint, tutti_request *request)

@@ -12,6 +12,7 @@ struct world_options {
     int members;
     bool no_cancel, no_progress;
     bool shows;           /* send_short, show and take are there */
+    bool pairs;           /* so are send_pair and take_pair */
     bool not_first_shows; /* but not in the first member's transport */
     bool checksums;
     int busy, lazy, at_once, around;
@@ -130,6 +131,10 @@ static inline struct world *world_new(struct world_options options)
         net->ops.short_bytes = FAKE_SHORT;
         net->ops.send_short = fake_send_short;
         net->ops.take = fake_take;
+    }
+    if (options.pairs) {
+        net->ops.send_pair = fake_send_pair;
+        net->ops.take_pair = fake_take_pair;
     }
     for (int a = 0; a < options.members; a++) {
         struct member *member = &world->members[a];

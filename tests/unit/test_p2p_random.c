@@ -264,6 +264,7 @@ static struct world_options tempers[] = {
      .around = 50,
      .depth = 3},
     {.members = MEMBERS, .shows = true, .no_cancel = true, .lazy = 50, .at_once = 20},
+    {.members = MEMBERS, .shows = true, .pairs = true, .busy = 20, .lazy = 30, .around = 20},
     {.members = MEMBERS, .shows = true, .not_first_shows = true, .busy = 10, .lazy = 30},
 };
 
@@ -292,6 +293,7 @@ ParameterizedTest(struct world_options *temper, p2p_random,
     } while (now.tv_sec - begin.tv_sec < 2);
     fprintf(stderr, "%u operations\n", m->completed);
     cr_assert_gt(m->completed, 200);
+    cr_assert(!temper->pairs || m->world->net.pairs_sent > 10);
     cr_assert_eq(m->world->net.violations, 0, "credit, framing or an order on the wire");
     for (int i = 0; i < MEMBERS; i++)
         cr_assert_eq(m->world->members[i].failures, 0, "%s", m->world->members[i].words);

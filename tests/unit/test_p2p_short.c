@@ -190,6 +190,108 @@ Test(p2p_short, both_ways_may_alternate)
     end(world);
 }
 
+/* ---- a header and a longer payload behind it ---- */
+
+Test(p2p_short, a_longer_message_is_sent_and_received_without_an_operation)
+{
+    const uint64_t sizes[] = {FAKE_SHORT - P2P_HEADER_BYTES + 1, FAKE_SHORT, FAKE_SHORT + 1, 10000,
+                              P2P_EAGER_MAX};
+    static uint8_t out[P2P_EAGER_MAX + 1], in[P2P_EAGER_MAX + 1];
+    struct world *world =
+        world_new((struct world_options){.members = 2, .shows = true, .pairs = true});
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        fill(out, sizes[i], i);
+        cr_assert(p2p_send_now(group(world, 0), 1, 7, out, sizes[i]));
+        cr_assert_eq(p2p_recv_now(group(world, 1), 0, 8, in, sizes[i], false, &bytes),
+                     P2P_NOW_OTHER, "another tag");
+        cr_assert_eq(p2p_recv_now(group(world, 1), 0, 7, in, sizes[i] - 1, false, &bytes),
+                     P2P_NOW_OTHER, "another size");
+        memset(in, 5, sizeof in);
+        cr_assert_eq(p2p_recv_now(group(world, 1), 0, 7, in, sizes[i] + 1, true, &bytes),
+                     P2P_NOW_OTHER, "bytes behind a shorter message are not written");
+        cr_assert_eq(in[sizes[i] - 1], 5);
+        cr_assert_eq(p2p_recv_now(group(world, 1), 0, 7, in, sizes[i], i & 1, &bytes),
+                     P2P_NOW_DONE);
+        cr_assert_eq(bytes, sizes[i]);
+        cr_assert(filled(in, bytes, i), "%d bytes", (int)bytes);
+        cr_assert_eq(world->net.pairs_taken, i + 1);
+        world_settle(world); /* credit goes back */
+    }
+    cr_assert_not(p2p_send_now(group(world, 0), 1, 7, out, P2P_EAGER_MAX + 1), "it needs a grant");
+    cr_assert_eq(world->net.pairs_sent, world->net.pairs_taken);
+    end(world);
+}
+
+/* A peer that breaks the rules sends more without a grant than it may. */
+Test(p2p_short, nothing_is_written_of_a_payload_beyond_the_limits)
+{
+    enum { BYTES = P2P_EAGER_MAX + 1 };
+    static uint8_t payload[BYTES], in[BYTES];
+    const struct p2p_header header = {
+        .kind = P2P_MESSAGE, .shows = true, .group = 1, .bytes = BYTES, .tag = 7};
+    struct world *world =
+        world_new((struct world_options){.members = 3, .shows = true, .pairs = true});
+    struct member *member = &world->members[1];
+    uint8_t wire[P2P_HEADER_BYTES];
+    tutti_request requests[2];
+    uint64_t bytes;
+
+    pass(world, 1, 0, 8, true);
+    p2p_wire_encode(&header, wire);
+    memset(payload, 1, BYTES);
+    fake_isend(fake_endpoints(&world->net, 0), fake_peer(1), 0, wire, sizeof wire, 0, &requests[0]);
+    fake_isend(fake_endpoints(&world->net, 0), fake_peer(1), 0, payload, BYTES, 0, &requests[1]);
+    cr_assert_eq(p2p_recv_now(group(world, 1), 0, 7, in, BYTES, false, &bytes), P2P_NOW_OTHER);
+    cr_assert_eq(in[0], 0);
+    p2p_progress(member->engine);
+    cr_assert_eq(member->failures, 1);
+    cr_assert_not_null(strstr(member->words, "more than its credit"), "%s", member->words);
+    fake_endpoints(&world->net, 0)->done_count = 0;
+    world_free(world);
+}
+
+/* Whichever way each side takes: at once, or by an operation, which then may be the only one that is posted. */
+Test(p2p_short, longer_messages_may_alternate_between_the_ways)
+{
+    enum { MESSAGES = 3000 };
+    const uint64_t sizes[] = {8, FAKE_SHORT, 5000, 20000, P2P_EAGER_MAX, 3};
+    static uint8_t out[P2P_EAGER_MAX], in[P2P_EAGER_MAX];
+    struct world *world = world_new((struct world_options){.members = 2,
+                                                           .shows = true,
+                                                           .pairs = true,
+                                                           .busy = 10,
+                                                           .lazy = 30,
+                                                           .at_once = 50,
+                                                           .around = 10});
+    struct p2p_op send, receive;
+    uint64_t got;
+
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        const uint64_t bytes = sizes[i % 6];
+
+        send = receive = (struct p2p_op){0};
+        fill(out, bytes, i);
+        if (i % 5 == 0 || !p2p_send_now(group(world, 0), 1, 7, out, bytes))
+            cr_assert_eq(p2p_send(group(world, 0), &send, 1, 7, out, bytes), TUTTI_OK);
+        if (i % 4 == 0 || p2p_recv_now(group(world, 1), 0, 7, in, bytes, false, &got)) {
+            cr_assert_eq(p2p_recv(group(world, 1), &receive, 0, 7, in, bytes), TUTTI_OK);
+            while (receive.status == TUTTI_ERR_NOT_READY)
+                if (i % 2 == 0 || !p2p_can_look(&receive) || !p2p_look(&receive))
+                    world_step(world);
+            cr_assert_eq(receive.status, TUTTI_OK);
+        }
+        while (send.status == TUTTI_ERR_NOT_READY)
+            world_step(world);
+        cr_assert(filled(in, bytes, i), "message %d", (int)i);
+    }
+    cr_assert_gt(world->net.pairs_taken, MESSAGES / 10);
+    end(world);
+}
+
+/* ---- full, of different kinds, nonsense ---- */
+
 Test(p2p_short, a_full_transport_gets_the_rest_in_order)
 {
     enum { MESSAGES = 400 };
@@ -216,15 +318,18 @@ Test(p2p_short, a_full_transport_gets_the_rest_in_order)
 
 Test(p2p_short, a_member_whose_transport_shows_not_gets_header_and_payload_apart)
 {
-    struct world *world =
-        world_new((struct world_options){.members = 2, .shows = true, .not_first_shows = true});
+    struct world *world = world_new((struct world_options){
+        .members = 2, .shows = true, .pairs = true, .not_first_shows = true});
 
     for (int i = 0; i < 10; i++) {
         pass(world, 0, 1, 100, i & 1);
         pass(world, 1, 0, 100, i & 1);
+        pass(world, 0, 1, 10000, i & 1);
+        pass(world, 1, 0, 10000, i & 1);
     }
     cr_assert_eq(world->net.links[0][1].joined, 0);
     cr_assert_eq(world->net.links[1][0].joined, 0);
+    cr_assert_eq(world->net.pairs_sent, 10, "member 1 sends pairs, which member 0 receives apart");
     end(world);
 }
 

@@ -65,6 +65,7 @@ Test(plugin_loader, each_broken_plugin_is_refused_in_words)
         {"older", "lacks the required function close", true},
         {"nomap", "lacks one of map_start", true},
         {"nolanes", "0 lanes", true},
+        {"halfpair", "has send_pair or take_pair but lacks the other", true},
         {"many", "1000000 providers", true},
         {"none", "0 providers", true},
         {"wraps", "wrapper wraps lacks the required function open", true},
@@ -88,7 +89,7 @@ Test(plugin_loader, an_unknown_name_is_answered_with_the_nearest_and_the_known_o
 
     cr_assert_eq(plugin_find("godo", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
     check_words("unknown backend \"godo\": did you mean \"good\"? Known: ");
-    check_words("others, not opened for this: good, goods, lacks, magic,");
+    check_words("others, not opened for this: good, goods, halfpair, lacks, magic,");
     check_words("searched for libtutti-godo.so in " PLUGINS ", ");
     cr_assert_eq(plugin_find("bogus", &plugin), TUTTI_ERR_INVALID_ARGUMENT);
     check_words("unknown backend \"bogus\"; known: ");
@@ -99,7 +100,7 @@ Test(plugin_loader, an_unknown_name_is_answered_with_the_nearest_and_the_known_o
     cr_expect_null(strstr(tutti_last_error(), "did you mean \"goods\""), "%s", tutti_last_error());
 
     plugin_known_names(known, sizeof known);
-    cr_assert(!strncmp(known, "good, goods, lacks", 18), "%s", known);
+    cr_assert(!strncmp(known, "good, goods, halfpair, lacks", 28), "%s", known);
     setenv("TUTTI_PLUGIN_PATH", "/nonexistent::", 1);
     plugin_known_names(known, sizeof known);
     cr_assert_str_eq(known, "none");
@@ -348,7 +349,7 @@ Test(plugin_file, the_list_has_every_file_with_its_reason)
     setenv("TUTTI_PLUGIN_PATH", path, 1);
     cr_assert_eq(tutti_plugins_list(note_row, &listing), TUTTI_OK);
     cr_assert_eq(listing.ready, 2, "%s", listing.words);
-    cr_assert_eq(listing.refused, 1 + 1 + 15);
+    cr_assert_eq(listing.refused, 1 + 1 + 16);
     cr_assert_eq(listing.hidden, 1);
     cr_assert(!strncmp(listing.words, "good:1:0 half:0:0 good:0:0 goods:1:0 ", 37), "%s",
               listing.words);

@@ -104,6 +104,15 @@ static tutti_status do_test(tutti_endpoint *endpoint, tutti_request *request)
     return TUTTI_ERR_UNSUPPORTED;
 }
 
+#ifdef VARIANT_TAKE_PAIR
+static tutti_status do_take_pair(tutti_endpoint *endpoint, tutti_peer *peer, uint32_t lane,
+                                 void *to, uint64_t bytes)
+{
+    (void)endpoint, (void)peer, (void)lane, (void)to, (void)bytes;
+    return TUTTI_ERR_UNSUPPORTED;
+}
+#endif
+
 static void do_close(tutti_endpoint *endpoint)
 {
     (void)endpoint;
@@ -120,6 +129,9 @@ static const tutti_transport_ops transport = {
     .irecv = do_irecv,
     .test = do_test,
     .close = do_close,
+#ifdef VARIANT_TAKE_PAIR
+    .take_pair = do_take_pair,
+#endif
 };
 
 static const tutti_provider provider = {sizeof provider, VARIANT_KIND, VARIANT_NAME, &transport};

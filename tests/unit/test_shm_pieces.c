@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How shm cuts messages, for rings of every length: few local peers have long ones, hundreds have short ones. */
+#include <criterion/criterion.h>
+
+#include "shm/shm.h"
+
+TestSuite(shm_pieces, .timeout = 30);
+
+static uint64_t next_size(uint64_t bytes)
+{
+    return bytes < 300 ? bytes + 1 : bytes + bytes / 97;
+}
+
+Test(shm_pieces, pieces_are_of_one_length_and_within_the_bounds)
+{
+    for (uint64_t ring = SHM_RING_MIN; ring <= SHM_RING_MAX; ring *= 2)
+        for (uint64_t bytes = shm_whole_max(ring) + 1; bytes < 10 << 20; bytes = next_size(bytes)) {
+            const uint64_t piece = shm_piece_of(ring, bytes), count = (bytes + piece - 1) / piece;
+
+            cr_assert(piece && piece <= shm_piece_max(ring));
+            cr_assert(piece % SHM_LINE == 0 || count == 1);
+            cr_assert_lt(count * piece - bytes, count * SHM_LINE,
+                         "ring %d, %d bytes: the last piece is short", (int)ring, (int)bytes);
+        }
+}
+
+/* All chunks of what may be a pair, as shm_stream_send_pair() writes them, in the room that it asks for. */
+Test(shm_pieces, a_pair_has_room_in_its_ring)
+{
+    unsigned pairs = 0;
+
+    for (uint64_t ring = SHM_RING_MIN; ring <= SHM_RING_MAX; ring *= 2)
+        for (uint64_t head = 0; head <= SHM_WHOLE; head += 61)
+            for (uint64_t body = 1; body < 80000; body = next_size(body)) {
+                const uint64_t piece = shm_piece_of(ring, body);
+                const uint64_t asked = shm_chunk_bytes(shm_pair_payload(head, body)) + SHM_LINE;
+                uint64_t used = shm_chunk_bytes(head) + SHM_LINE, pieces = 0;
+
+                if (!shm_may_be_pair(ring, head, body))
+                    continue;
+                if (body <= shm_whole_max(ring)) {
+                    used += shm_chunk_bytes(body);
+                } else {
+                    used += shm_chunk_bytes(0);
+                    for (uint64_t left = body, one; left; left -= one, pieces++) {
+                        one = left < piece ? left : piece;
+                        used += shm_chunk_bytes(one);
+                        cr_assert_leq(one, SHM_SLOT_BYTES);
+                    }
+                }
+                cr_assert(used <= asked && asked <= ring && pieces <= SHM_PAIR_PIECES,
+                          "ring %d: %d and %d bytes", (int)ring, (int)head, (int)body);
+                pairs++;
+            }
+    cr_assert_gt(pairs, 1000);
+    cr_assert(shm_may_be_pair(SHM_RING_MAX, 64, 64 << 10));
+    cr_assert_not(shm_may_be_pair(SHM_RING_MAX, 64, (64 << 10) + 1));
+    cr_assert_not(shm_may_be_pair(SHM_RING_MIN, 64, 16 << 10));
+    cr_assert_not(shm_may_be_pair(SHM_RING_MIN, SHM_RING_MIN / 4 + 1, 100));
+    cr_assert_not(shm_may_be_pair(SHM_RING_MAX, 64, 0));
+}
