@@ -2,7 +2,7 @@
 /*
  * shm with one fault in what it does with mapped memory, which `tutti check` has to name:
  * FAULT_DEAF (wakes nobody), FAULT_PRIVATE (a local peer's memory is a copy), FAULT_SWAPS (one local peer has the
- * bases in another order), FAULT_KEEPS (a descriptor) or FAULT_SHOWS_TWICE. Its files are untouched: what it
+ * bases in another order), FAULT_KEEPS (a descriptor), FAULT_SHOWS_TWICE or FAULT_TAKES_ONE (of a pair). Its files are untouched: what it
  * offers for that is wrapped here.
  */
 #include "shm.h"
@@ -67,6 +67,18 @@ static void take_every_second(tutti_peer *peer)
         shm_stream_take(peer);
 }
 #define shm_stream_take take_every_second
+#endif
+
+#ifdef FAULT_TAKES_ONE
+static bool take_the_first(tutti_peer *peer, void *to, uint64_t bytes)
+{
+    const bool took = shm_stream_take_pair(peer, to, bytes);
+
+    if (!took)
+        shm_stream_take(peer);
+    return took;
+}
+#define shm_stream_take_pair take_the_first
 #endif
 
 #define shm_map_start faulty_map_start

@@ -164,6 +164,7 @@ static const struct fault map_faults[] = {
     {"swaps", "transport.map", "is not what process"},
     {"keeps", "transport.map", "after mapping and closing the process has 2 descriptors more"},
     {"shows-twice", "transport.short", "where message 1 of"},
+    {"takes-one", "transport.pairs", "is shown"},
 };
 
 /* And of an engine that only has collectives. */

@@ -76,6 +76,8 @@ static const struct check {
     {"transport.reach", "reaches the hosts that it says it reaches", NULL, check_reach, 2, QUICK_S},
     {"transport.short", "shows short messages whole, each once, in their order", NULL, check_short,
      2, QUICK_S},
+    {"transport.pairs", "sends and takes two messages together, or neither", NULL, check_pairs, 2,
+     QUICK_S},
     {"transport.too_long", "ends a receive with an error when the message is longer", NULL,
      check_too_long, 2, QUICK_S},
     {"transport.bad_address", "refuses addresses that are cut off", NULL, check_bad_address, 2,

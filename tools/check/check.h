@@ -11,7 +11,7 @@
  *   check_lost.c      a peer that is killed
  *   check_memory.c    whether a transport keeps to the memory that is its own for the moment
  *   check_traits.c    what it claims: two endpoints at once, lanes, reach, promptness
- *   check_short.c     messages that it shows without a request
+ *   check_short.c     messages without requests: shown, and in pairs
  *   check_sleep.c     memory that both map, and sleeping until something comes
  *   check_device.c    devices: the driver, memory
  *   check_device_work.c  work on their streams: copies, events, words, packing
@@ -164,7 +164,7 @@ check_body check_opens, check_two_endpoints, check_lanes, check_reach, check_lat
 
 /* ---- check_short.c --------------------------------------------------------------------------- */
 
-check_body check_short;
+check_body check_short, check_pairs;
 
 /* ---- check_sleep.c --------------------------------------------------------------------------- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Short messages without requests: each message is shown whole, where it lies, until it is taken, in one order
- * with those that requests carry, and who waits for one is woken.
+ * Messages without requests. Short ones: each is shown whole, where it lies, until it is taken, in one order
+ * with those that requests carry, and who waits for one is woken. Pairs: a short one and any other behind it are sent
+ * together, and taken together, or neither is.
  */
 #include "check/check_core.h"
 
@@ -151,6 +152,143 @@ void check_short(const struct check_member *member)
             send_one(&core, i);
         else
             receive_one(&core, i);
+    }
+    check_meet();
+    core_close(&core);
+}
+
+/* ---- pairs ---- */
+
+enum { PAIRS = 400, HEAD = 64, TAKE_MS = 200, PATIENT_EVERY = 3 };
+
+/* Of the second message of a pair. */
+static uint64_t body_of(const struct core *core, uint64_t number)
+{
+    const uint64_t longest = core->ops->short_bytes;
+    const uint64_t bytes[] = {1, longest - 1, longest, longest + 1, 3 * longest, 20000, 65536};
+
+    return bytes[number % (sizeof bytes / sizeof *bytes)];
+}
+
+static void send_by_request(struct core *core, const uint8_t *data, uint64_t bytes)
+{
+    struct transfer transfer;
+
+    core_send(core, data, bytes, 0, &transfer);
+    if (core_wait(core, &transfer))
+        check_fails("the send of %llu bytes fails after send_pair was busy",
+                    (unsigned long long)bytes);
+}
+
+static void send_two(struct core *core, uint64_t number)
+{
+    const uint64_t bytes = body_of(core, number);
+    uint8_t head[HEAD], *body = core_buffer(bytes);
+
+    check_doing("sending pair %llu, of %d and %llu bytes", (unsigned long long)number, HEAD,
+                (unsigned long long)bytes);
+    core_fill(head, HEAD, 2 * number);
+    core_fill(body, bytes, 2 * number + 1);
+    check_enters("send_pair");
+    const tutti_status status =
+        core->ops->send_pair(core->endpoint, core->peer, core->lane, head, HEAD, body, bytes);
+    check_leaves();
+    if (status && status != TUTTI_ERR_BUSY)
+        check_fails(
+            "send_pair of %d and %llu bytes returns %s; what it cannot send it leaves to isend, "
+            "with TUTTI_ERR_BUSY",
+            HEAD, (unsigned long long)bytes, core_says(core, status));
+    if (status) {
+        send_by_request(core, head, HEAD);
+        send_by_request(core, body, bytes);
+    }
+    core_buffer_free(body);
+}
+
+static tutti_status take_pair(struct core *core, uint8_t *to, uint64_t bytes)
+{
+    check_enters("take_pair");
+    const tutti_status status =
+        core->ops->take_pair(core->endpoint, core->peer, core->lane, to, bytes);
+    check_leaves();
+    return status;
+}
+
+static void expect_head(struct core *core, uint64_t number)
+{
+    tutti_shown message;
+    const tutti_status status = show(core, &message);
+
+    if (status)
+        check_fails("the first message of pair %llu, %d bytes, is not shown: %s",
+                    (unsigned long long)number, HEAD, core_says(core, status));
+    expect_shown(&message, HEAD, 2 * number);
+}
+
+/* The second message, after `take` of the first. */
+static void receive_body(struct core *core, uint64_t bytes, uint64_t number)
+{
+    tutti_shown message;
+
+    if (bytes > core->ops->short_bytes) {
+        receive_longer(core, bytes, 2 * number + 1);
+        return;
+    }
+    if (show(core, &message))
+        check_fails("the second message of pair %llu, %llu bytes, is not shown",
+                    (unsigned long long)number, (unsigned long long)bytes);
+    expect_shown(&message, bytes, 2 * number + 1);
+    check_enters("take");
+    core->ops->take(core->endpoint, core->peer, core->lane);
+    check_leaves();
+}
+
+static void receive_two(struct core *core, uint64_t number)
+{
+    const uint64_t bytes = body_of(core, number);
+    struct check_time time = check_time_of(number % PATIENT_EVERY ? TAKE_MS : 0);
+    uint8_t *body = core_buffer(bytes + 1);
+    tutti_status status;
+
+    check_doing("taking pair %llu, of %d and %llu bytes", (unsigned long long)number, HEAD,
+                (unsigned long long)bytes);
+    expect_head(core, number);
+    if (!take_pair(core, body, bytes + 1))
+        check_fails("take_pair of %llu bytes takes a message of %llu",
+                    (unsigned long long)bytes + 1, (unsigned long long)bytes);
+    expect_head(core, number); /* it took nothing */
+    while ((status = take_pair(core, body, bytes)) == TUTTI_ERR_NOT_READY &&
+           check_time_is_left(&time))
+        core_turn(core, NULL, 0);
+    if (status && status != TUTTI_ERR_NOT_READY)
+        check_fails("take_pair returns %s", core_says(core, status));
+    if (status) {
+        expect_head(core, number);
+        check_enters("take");
+        core->ops->take(core->endpoint, core->peer, core->lane);
+        check_leaves();
+        receive_body(core, bytes, number);
+    } else if (core_differs(body, 0, bytes, 2 * number + 1) < bytes) {
+        check_fails("take_pair of pair %llu, %llu bytes, brings other bytes than were sent",
+                    (unsigned long long)number, (unsigned long long)bytes);
+    }
+    core_buffer_free(body);
+}
+
+void check_pairs(const struct check_member *member)
+{
+    struct core core = {0};
+
+    core_start(&core, member);
+    if (!TUTTI_HAS(core.ops, take_pair))
+        check_skips("it has no take_pair(): the core posts receives for longer messages");
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        const bool sends = i / 50 % 2 == (uint64_t)member->index;
+
+        if (sends)
+            send_two(&core, i);
+        else
+            receive_two(&core, i);
     }
     check_meet();
     core_close(&core);
