@@ -317,12 +317,18 @@ static void killed_body(struct member *member)
         while (!atomic_load(&member->world->word[0]))
             turn(member);
         send_to(member, 0, data, LARGE, 0, &send); /* dies in the middle of a message */
+        atomic_store(&member->world->word[1], 1);
         kill(getpid(), SIGKILL);
     }
     receive_word(member, 1, 3);
     receive_from(member, 1, data, LARGE, &receive);
     send_to(member, 1, data, LARGE, 0, &send);
     atomic_store(&member->world->word[0], 1);
+    const int64_t written_ms = now_ms() + WAIT_MS; /* all of it would be, were it read meanwhile */
+    while (!atomic_load(&member->world->word[1])) {
+        check(now_ms() < written_ms);
+        usleep(1000);
+    }
     if (maps) {
         progress_for(member, 300); /* it just stops; the core tells */
         check(receive.request.status == TUTTI_ERR_NOT_READY);
