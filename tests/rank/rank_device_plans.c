@@ -30,6 +30,7 @@ static void reduce_again(tutti_group *world, int rank, int64_t count, void *stre
         require_ok(tutti_batch_begin(world));
         require_ok(tutti_all_reduce(world, &t.device, TUTTI_SUM, &options, NULL));
         require_ok(tutti_plan_create(world, &plan));
+        gpu_synchronize(stream); /* the call has put a copy of the tensor there */
     }
     for (int round = 0; round < ROUNDS; round++) {
         twins_fill(&t, 10 * round + rank);
