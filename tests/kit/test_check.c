@@ -24,14 +24,14 @@ static void expect_passes(const char *path, int untried)
 
 Test(check, the_template_passes)
 {
-    /* mapped memory, sleeping, cancel, short messages, lanes, reach, collectives */
-    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 7);
+    /* mapped memory, sleeping, cancel, short messages, pairs, lanes, reach, collectives */
+    expect_passes(TUTTI_KIT_PLUGINS "/libtutti-template.so", 8);
 }
 
 Test(check, the_plugins_of_this_build_pass)
 {
     expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-tcp.so",
-                  4); /* mapped memory, short messages, lanes, collectives */
+                  5); /* mapped memory, short messages, pairs, lanes, collectives */
     expect_passes(TUTTI_BUILD_PLUGINS "/libtutti-shm.so",
                   4); /* strangers, lanes, reach, collectives */
 }
@@ -44,7 +44,7 @@ Test(check, the_wrappers_of_this_build_pass)
     for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
         g_autofree char *path = g_strdup_printf(TUTTI_BUILD_PLUGINS "/libtutti-%s.so", names[i]);
 
-        expect_passes(path, 22); /* transport.*, collectives.serves */
+        expect_passes(path, 23); /* transport.*, collectives.serves */
     }
 }
 
@@ -106,7 +106,7 @@ Test(check, what_needs_a_launcher_that_is_not_here_is_not_tried)
 /* Its ranks are served by it, and by shm and tcp. */
 Test(check, an_engine_with_collectives_alone_passes)
 {
-    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 21); /* transport.* */
+    expect_passes(TUTTI_KIT_PLUGINS "/no-mistake/libtutti-engine.so", 22); /* transport.* */
 }
 
 Test(check, a_transport_with_gathers_passes)
