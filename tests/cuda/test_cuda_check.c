@@ -10,7 +10,7 @@ TestSuite(cuda_check, .timeout = 200);
 #define PLUGIN TUTTI_CUDA_PLUGIN
 #define OVER_STANDIN "TUTTI_CUDA=" TUTTI_STANDIN_CUDA " "
 
-enum { SEEDS = 3, OTHER_CHECKS = 33 }; /* transport.*, collectives.*, ranks.* */
+enum { SEEDS = 3, OTHER_CHECKS = 34 }; /* transport.*, collectives.*, ranks.* */
 
 Test(cuda_check, the_plugin_passes_over_the_stand_in)
 {
