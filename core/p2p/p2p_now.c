@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages that need no operation: one that the transport takes at once, and one that is there, or comes while its
- * receiver looks. They are short, or the transport carries pairs (p2p_short.c). Nothing of them is in any table, so only what would be matched next anyway
- * goes this way; everything else, every failure too, is left to p2p_send() and p2p_recv(). And a look for the
- * message of a receive that is posted.
+ * receiver looks. They are short, or the transport carries pairs (p2p_short.c). Nothing of them is in any table, so
+ * only what would be matched next anyway goes this way; everything else, every failure too, is left to p2p_send()
+ * and p2p_recv(). And a look for the message of a receive that is posted.
  */
 #include "p2p/p2p_parts.h"
 

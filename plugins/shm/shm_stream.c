@@ -125,10 +125,24 @@ static uint64_t put_piece(tutti_peer *peer, const struct shm_request *r, uint64_
     return bytes;
 }
 
+/* Writes the pieces that there is room for; true when those were the last. */
+static bool send_pieces(tutti_peer *peer, struct shm_request *r)
+{
+    const uint64_t piece_max = shm_piece_of(peer->out.size, r->total);
+
+    while (r->moved < r->total) {
+        uint64_t rest = r->total - r->moved, piece = rest < piece_max ? rest : piece_max;
+
+        if (!has_room(peer, piece))
+            return false;
+        r->moved += put_piece(peer, r, piece);
+    }
+    return true;
+}
+
 bool shm_stream_send_pair(tutti_peer *peer, const void *head, uint64_t head_bytes, const void *body,
                           uint64_t body_bytes)
 {
-    const uint64_t piece_max = shm_piece_of(peer->out.size, body_bytes);
     struct shm_request r = {.data = (uint8_t *)(uintptr_t)body, .total = body_bytes};
 
     if (peer->sends.first || !shm_may_be_pair(peer->out.size, head_bytes, body_bytes) ||
@@ -138,14 +152,9 @@ bool shm_stream_send_pair(tutti_peer *peer, const void *head, uint64_t head_byte
     if (body_bytes <= peer->out.whole_max) {
         put(peer, make_word(body_bytes, WHOLE), body, body_bytes);
         shm_stream_publish(peer);
-        r.moved = body_bytes;
     } else {
         put(peer, make_word(body_bytes, LENGTH), NULL, 0);
-    }
-    while (r.moved < body_bytes) {
-        const uint64_t rest = body_bytes - r.moved;
-
-        r.moved += put_piece(peer, &r, rest < piece_max ? rest : piece_max);
+        (void)send_pieces(peer, &r); /* there is room */
     }
     peer->endpoint->sent_messages += 2;
     return true;
@@ -154,8 +163,6 @@ bool shm_stream_send_pair(tutti_peer *peer, const void *head, uint64_t head_byte
 /* Writes what there is room for; true when that is all of it. */
 static bool send_message(tutti_peer *peer, struct shm_request *r)
 {
-    const uint64_t piece_max = shm_piece_of(peer->out.size, r->bytes);
-
     if (!r->total) {
         bool whole = r->bytes <= peer->out.whole_max;
 
@@ -166,14 +173,7 @@ static bool send_message(tutti_peer *peer, struct shm_request *r)
             return true;
         r->total = r->bytes;
     }
-    while (r->moved < r->total) {
-        uint64_t rest = r->total - r->moved, piece = rest < piece_max ? rest : piece_max;
-
-        if (!has_room(peer, piece))
-            return false;
-        r->moved += put_piece(peer, r, piece);
-    }
-    return true;
+    return send_pieces(peer, r);
 }
 
 void shm_stream_send(tutti_peer *peer)

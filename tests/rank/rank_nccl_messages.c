@@ -177,6 +177,19 @@ RANK_CASE(batches_and_plans_have_messages_over_nccl)
     check_ok(tutti_group_destroy(world));
 }
 
+/* From rank 0 to rank 1, with tag 1. */
+static tutti_work *start_message(tutti_group *world, int rank, struct twins *t,
+                                 const tutti_options *options)
+{
+    tutti_work *work;
+
+    if (rank == 0)
+        require_ok(tutti_isend(world, &t->device, 1, 1, options, &work));
+    else
+        require_ok(tutti_irecv(world, &t->device, 0, 1, options, &work));
+    return work;
+}
+
 /* The receive is posted late, so the other stream waits by a word at first, and by the message on the sender's. */
 RANK_CASE(a_stream_waits_for_a_message_over_nccl)
 {
@@ -184,13 +197,9 @@ RANK_CASE(a_stream_waits_for_a_message_over_nccl)
     tutti_group *world = begin(rank, size, &options);
     void *other = gpu_stream();
     struct twins t;
-    tutti_work *work;
 
     twins_make(&t, LONG, rank);
-    if (rank == 0)
-        require_ok(tutti_isend(world, &t.device, 1, 1, &options, &work));
-    else
-        require_ok(tutti_irecv(world, &t.device, 0, 1, &options, &work));
+    tutti_work *work = start_message(world, rank, &t, &options);
     check_ok(tutti_work_wait_stream(work, other));
     gpu_synchronize(other);
     expect(&t, 0, "behind the wait");
@@ -324,13 +333,9 @@ RANK_CASE(a_rank_that_stood_still_takes_its_message_over_nccl)
     tutti_group *world = begin(rank, size, &options);
     struct gpu_hold *hold = rank == 1 ? gpu_hold(options.stream) : NULL;
     struct twins t;
-    tutti_work *work;
 
     twins_make(&t, LONG, rank);
-    if (rank == 0)
-        require_ok(tutti_isend(world, &t.device, 1, 1, &options, &work));
-    else
-        require_ok(tutti_irecv(world, &t.device, 0, 1, &options, &work));
+    tutti_work *work = start_message(world, rank, &t, &options);
     rank_point("posted");
     if (hold) {
         rank_await("receive");

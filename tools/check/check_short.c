@@ -72,6 +72,13 @@ static tutti_status show(struct core *core, tutti_shown *ret_message)
     }
 }
 
+static void take(struct core *core)
+{
+    check_enters("take");
+    core->ops->take(core->endpoint, core->peer, core->lane);
+    check_leaves();
+}
+
 /* What is shown is the message `number`, of so many bytes. */
 static void expect_shown(const tutti_shown *message, uint64_t bytes, uint64_t number)
 {
@@ -133,9 +140,18 @@ static void receive_one(struct core *core, uint64_t number)
                         (unsigned long long)number);
         expect_shown(&message, bytes, number);
     }
-    check_enters("take");
-    core->ops->take(core->endpoint, core->peer, core->lane);
-    check_leaves();
+    take(core);
+}
+
+/* Each member sends and receives, `turn` numbers at a time; then both close. */
+static void in_turns(struct core *core, const struct check_member *member, uint64_t count,
+                     uint64_t turn, void (*send)(struct core *, uint64_t),
+                     void (*receive)(struct core *, uint64_t))
+{
+    for (uint64_t i = 0; i < count; i++)
+        (i / turn % 2 == (uint64_t)member->index ? send : receive)(core, i);
+    check_meet();
+    core_close(core);
 }
 
 void check_short(const struct check_member *member)
@@ -145,16 +161,7 @@ void check_short(const struct check_member *member)
     core_start(&core, member);
     if (!TUTTI_HAS(core.ops, show))
         check_skips("it has no show(): the core posts receives");
-    for (uint64_t i = 0; i < MESSAGES; i++) {
-        const bool sends = i / 100 % 2 == (uint64_t)member->index;
-
-        if (sends)
-            send_one(&core, i);
-        else
-            receive_one(&core, i);
-    }
-    check_meet();
-    core_close(&core);
+    in_turns(&core, member, MESSAGES, 100, send_one, receive_one);
 }
 
 /* ---- pairs ---- */
@@ -238,9 +245,7 @@ static void receive_body(struct core *core, uint64_t bytes, uint64_t number)
         check_fails("the second message of pair %llu, %llu bytes, is not shown",
                     (unsigned long long)number, (unsigned long long)bytes);
     expect_shown(&message, bytes, 2 * number + 1);
-    check_enters("take");
-    core->ops->take(core->endpoint, core->peer, core->lane);
-    check_leaves();
+    take(core);
 }
 
 static void receive_two(struct core *core, uint64_t number)
@@ -264,9 +269,7 @@ static void receive_two(struct core *core, uint64_t number)
         check_fails("take_pair returns %s", core_says(core, status));
     if (status) {
         expect_head(core, number);
-        check_enters("take");
-        core->ops->take(core->endpoint, core->peer, core->lane);
-        check_leaves();
+        take(core);
         receive_body(core, bytes, number);
     } else if (core_differs(body, 0, bytes, 2 * number + 1) < bytes) {
         check_fails("take_pair of pair %llu, %llu bytes, brings other bytes than were sent",
@@ -282,14 +285,5 @@ void check_pairs(const struct check_member *member)
     core_start(&core, member);
     if (!TUTTI_HAS(core.ops, take_pair))
         check_skips("it has no take_pair(): the core posts receives for longer messages");
-    for (uint64_t i = 0; i < PAIRS; i++) {
-        const bool sends = i / 50 % 2 == (uint64_t)member->index;
-
-        if (sends)
-            send_two(&core, i);
-        else
-            receive_two(&core, i);
-    }
-    check_meet();
-    core_close(&core);
+    in_turns(&core, member, PAIRS, 50, send_two, receive_two);
 }
