@@ -25,7 +25,11 @@
 #include "p2p/p2p_events.h"
 #include "p2p/p2p_move.h"
 
-enum { P2P_ANY_SOURCE = -1, P2P_EAGER_MAX = 64 << 10 /* bytes that need no grant */ };
+enum {
+    P2P_ANY_SOURCE = -1,
+    P2P_EAGER_MAX = 64 << 10, /* bytes that need no grant … */
+    P2P_PAIR_MAX = 256 << 10 /* … nor do those of a user that leave in one call with their header */
+};
 
 struct p2p_engine; /* one per context */
 struct p2p_path;   /* the way to one process through one endpoint; shared by all groups */
@@ -165,7 +169,7 @@ struct p2p_op {
     void (*arrived)(struct p2p_op *op, uint64_t offset, uint64_t bytes);
 
     bool may_move; /* an engine can move the bytes, if it can on the other side */
-    /* Its buffer comes later, by p2p_give_buffer(). A receive names its source then, and is longer than P2P_EAGER_MAX. */
+    /* Its buffer comes later, by p2p_give_buffer(). A receive names its source then, and is longer than P2P_PAIR_MAX. */
     bool has_no_buffer;
     void (*meets)(struct p2p_op *op, enum p2p_meeting what); /* called as events are */
 

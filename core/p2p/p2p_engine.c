@@ -101,6 +101,13 @@ static uint64_t piece_bytes(const tutti_transport_ops *ops)
     return ops->max_message && ops->max_message < bytes ? ops->max_message : bytes;
 }
 
+/* Whether a header and any payload that needs no grant may leave in one call. */
+static bool pairs(const tutti_transport_ops *ops)
+{
+    return TUTTI_HAS(ops, send_pair) && TUTTI_HAS(ops, take_pair) &&
+           (!ops->max_message || ops->max_message >= P2P_PAIR_MAX);
+}
+
 /* Short messages are worth their own way if a header and a few bytes fit. */
 static bool shows(const tutti_transport_ops *ops)
 {
@@ -124,8 +131,7 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
                                 .endpoint = endpoint,
                                 .can_cancel = TUTTI_HAS(ops, cancel),
                                 .shows = shows(ops),
-                                .pairs = shows(ops) && TUTTI_HAS(ops, send_pair) &&
-                                         TUTTI_HAS(ops, take_pair),
+                                .pairs = shows(ops) && pairs(ops),
                                 .piece_bytes = piece_bytes(ops)};
     p2p_link_init(&at->paths);
     while (*last)
@@ -160,6 +166,7 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
                               .window = window,
                               .credit = window,
                               .eager_max = window / 4 < P2P_EAGER_MAX ? window / 4 : P2P_EAGER_MAX,
+                              .pair_max = window / 4,
                               .header = {.path = path, .kind = IO_HEADER_IN},
                               .header_wanted = !at->shows};
     p2p_link_init(&path->blocked);

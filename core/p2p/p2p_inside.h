@@ -61,12 +61,12 @@ static inline void p2p_link_remove(struct p2p_link *link)
 
 /* ---- limits and states ---- */
 
-/* P2P_EAGER_MAX is a quarter of the window, so that credit comes back before it ends. */
+/* P2P_PAIR_MAX is a quarter of the window, so that credit comes back before it ends. */
 enum {
     P2P_LANE = 0,
     P2P_ENVELOPES_MAX = 1 << 20, /* a process */
     P2P_WINDOW_MAX =
-        4 * P2P_EAGER_MAX, /* bytes of eager payload that a peer may have unreceived here */
+        4 * P2P_PAIR_MAX, /* bytes of eager payload that a peer may have unreceived here */
     P2P_WINDOWS_TOTAL = 64 << 20,
     /* Sends up to this are copied, also where the transport can cancel: a full transport holds no memory of the
      * caller. So the end of a group cuts off no connection because of them, which groups made from it use, too. */
@@ -190,7 +190,7 @@ struct p2p_endpoint {
     uint64_t piece_bytes;
     bool can_cancel;
     bool shows; /* short messages: see p2p_short.c */
-    bool pairs; /* payloads of up to P2P_EAGER_MAX need no requests */
+    bool pairs; /* a header and a payload of up to P2P_PAIR_MAX leave in one call */
 };
 
 struct p2p_path {
@@ -210,7 +210,9 @@ struct p2p_path {
     const struct p2p_short_message *shown; /* that is being delivered, if its payload is in it */
     char message[480];
 
-    uint32_t window, eager_max;
+    uint32_t window;
+    uint32_t eager_max; /* a message that needs no grant, whatever the transport */
+    uint32_t pair_max;  /* the longest that may come without one */
     uint32_t credit;    /* what may still be sent eagerly */
     uint32_t owed;      /* taken in here, not told yet */
     uint32_t peer_used; /* what the peer has spent of its credit */

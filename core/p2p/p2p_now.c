@@ -13,6 +13,7 @@ __attribute__((flatten)) bool p2p_send_now(struct p2p_group *group, int destinat
 {
     struct p2p_path *path = group->paths[destination];
 
+    /* What is longer may lie in registered memory. */
     if (!path || group->failed || !p2p_short_may_send(path) || bytes > path->eager_max ||
         bytes > path->credit)
         return false;
@@ -54,7 +55,7 @@ static __attribute__((noinline)) bool take_pair(struct p2p_path *path,
     const struct p2p_header *h = &message->header;
 
     if (!at->pairs || message->size != message->header_bytes || h->bytes != capacity ||
-        h->bytes > path->eager_max || h->bytes > path->window - path->peer_used ||
+        h->bytes > path->pair_max || h->bytes > path->window - path->peer_used ||
         at->ops->take_pair(at->endpoint, path->peer, P2P_LANE, buffer, h->bytes))
         return false;
 

@@ -121,6 +121,30 @@ static tutti_status seek_grant(struct p2p_op *op, int destination)
     return TUTTI_OK;
 }
 
+/* Whether the message may leave without a grant: its buffer is here and filled, and the peer has room for it. */
+static bool is_eager(const struct p2p_path *path, const struct p2p_op *op, bool collective,
+                     uint64_t bytes)
+{
+    const uint64_t most = collective || !path->at->pairs ? path->eager_max : path->pair_max;
+
+    return !op->may_move && !op->may_read && bytes <= most && bytes <= path->credit;
+}
+
+/* Makes the header a request of a grant for the send. */
+static tutti_status make_request(struct p2p_op *op, struct p2p_header *header, bool collective)
+{
+    const tutti_status status = p2p_transfer_new(op->group->engine, op);
+
+    if (status)
+        return status;
+    if (op->claim)
+        p2p_place_open(op);
+    header->kind = collective ? P2P_COLLECTIVE_REQUEST : P2P_REQUEST;
+    header->id = op->id;
+    header->moves = op->may_move;
+    return TUTTI_OK;
+}
+
 static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destination,
                          struct p2p_header *header, const void *buffer)
 {
@@ -135,26 +159,24 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
     if (path->failed)
         return error_set(path->failed, "%s", path->message);
 
-    const bool eager = !op->may_move && bytes <= path->eager_max && bytes <= path->credit;
-    begin(op, group, path, eager ? OP_EAGER : OP_WAITING_GRANT,
-          collective ? SPACE_READY : SPACE_USER, header->tag, buffer, bytes);
+    bool eager = is_eager(path, op, collective, bytes);
+    begin(op, group, path, OP_WAITING_GRANT, collective ? SPACE_READY : SPACE_USER, header->tag,
+          buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
+    /* A long message from registered memory is copied once, by who receives it. */
+    if ((!eager || bytes > path->eager_max) && !collective && !op->may_move &&
+        p2p_place_offer(op, destination, header))
+        eager = false;
+    if (eager)
+        op->state = OP_EAGER;
     if (eager && p2p_short_may_send(path) && p2p_short_send(path, header, buffer)) {
         path->credit -= (uint32_t)bytes;
         p2p_op_complete(op, TUTTI_OK);
         return TUTTI_OK;
     }
-    if (!eager) {
-        if ((status = p2p_transfer_new(group->engine, op)) != TUTTI_OK)
-            return p2p_op_give_up(op, "send");
-        header->kind = collective ? P2P_COLLECTIVE_REQUEST : P2P_REQUEST;
-        header->id = op->id;
-        header->moves = op->may_move;
-        if (!collective && !op->may_move)
-            p2p_place_offer(op, destination, header);
-    }
-    if (!p2p_packet_queue(path, header, op, buffer))
+    if ((!eager && make_request(op, header, collective)) ||
+        !p2p_packet_queue(path, header, op, buffer))
         return p2p_op_give_up(op, "send");
     if (eager)
         path->credit -= (uint32_t)bytes;

@@ -197,8 +197,10 @@ void p2p_move_begins(struct p2p_op *receive);
 
 /* ---- p2p_place.c: messages that are copied from place to place ---- */
 
-/* Offers a send that is to be requested; fills in header->place if it can be. */
-void p2p_place_offer(struct p2p_op *send, int destination, struct p2p_header *header);
+/* Whether a send is offered, with a request that is still to be made: fills in header->place then. */
+bool p2p_place_offer(struct p2p_op *send, int destination, struct p2p_header *header);
+/* The send, which is offered, has got its id. */
+void p2p_place_open(struct p2p_op *send);
 /* Whether the receiver has copied nothing of a send that was offered. */
 bool p2p_place_is_untouched(const struct p2p_op *send);
 /* Takes the offer back before the receiver copies from it. False: it does. */

@@ -81,14 +81,19 @@ static uint64_t add(_Atomic uint64_t *claim, uint32_t id, uint64_t what, uint32_
 
 /* ---- the sender ---- */
 
-void p2p_place_offer(struct p2p_op *send, int destination, struct p2p_header *header)
+bool p2p_place_offer(struct p2p_op *send, int destination, struct p2p_header *header)
 {
     const struct p2p_group *group = send->group;
 
     if (!group->events->place || !group->events->place(group->user, destination, send->buffer,
                                                        send->capacity, &header->place, &send->held))
-        return;
+        return false;
     send->claim = send->held;
+    return true;
+}
+
+void p2p_place_open(struct p2p_op *send)
+{
     atomic_store_explicit(send->claim, open_claim(send->id), memory_order_relaxed);
 }
 

@@ -34,12 +34,13 @@ enum {
     SHM_PIECES = 8,           /* … in so many pieces, within these bounds for each */
     SHM_PIECE_MIN = 4 << 10,
     SHM_PIECE_MAX = 64 << 10,
-    SHM_PAIR_PIECES = 4,         /* 64 KiB: 4.4 us near, 10.8 us far; in eight 4.5 and 12.1 */
+    SHM_PIECES_LEAST = 4,        /* 64 KiB: 4.4 us near, 10.8 us far; in eight 4.5 and 12.1 */
+    SHM_PAIR_PIECES = 16,        /* of the longest second message of a pair */
     SHM_POPULATE_MAX = 64 << 10, /* the kernel maps as much around a page that is read */
     SHM_ALIGN_FROM = 1024, /* payloads from here on begin at a line, behind that of the word */
     SHM_SLOT_BYTES = 16 << 10,
     SHM_SLOTS_EACH = 16, /* of two peers, that each has at first, at most */
-    SHM_PAIR_MAX = SHM_PAIR_PIECES * SHM_SLOT_BYTES, /* the longest second message of a pair */
+    SHM_PAIR_MAX = SHM_PAIR_PIECES * SHM_SLOT_BYTES,
     /* Lines of a pair's chunks beside the payloads: one for the length, and two for each other chunk. */
     SHM_PAIR_LINES = 1 + 2 * (1 + SHM_PAIR_PIECES),
 };
@@ -124,10 +125,12 @@ static inline uint64_t shm_even_piece(uint64_t bytes, uint64_t pieces)
 static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
 {
     const uint64_t max = shm_piece_max(ring_bytes), least = (message + max - 1) / max;
-    const uint64_t enough = message / SHM_PIECE_MIN;
-    const uint64_t most = message <= SHM_PAIR_MAX ? SHM_PAIR_PIECES : SHM_PIECES;
-    const uint64_t pieces = !enough ? 1 : enough < most ? enough : most;
+    const uint64_t few = message / SHM_PIECE_MIN,
+                   slots = (message + SHM_SLOT_BYTES - 1) / SHM_SLOT_BYTES;
+    uint64_t pieces = few < SHM_PIECES_LEAST ? few + !few : SHM_PIECES_LEAST;
 
+    if (slots > pieces)
+        pieces = slots < SHM_PIECES ? slots : SHM_PIECES;
     return shm_even_piece(message, pieces < least ? least : pieces);
 }
 

@@ -366,7 +366,9 @@ void shm_stream_take(tutti_peer *peer)
 /* ---- a message behind the one that is shown ---- */
 
 enum {
-    PAIR_LOOKS = 10000 /* for all words of a pair, some 10 us: its producer writes it in one go */
+    /* For all words of a pair, which its producer writes in one go: some 10 us, and more of them the longer it is. */
+    PAIR_LOOKS = 10000,
+    PAIR_BYTES_A_LOOK = 16
 };
 
 /* How far a pair was read, of which nothing is taken yet. */
@@ -417,7 +419,7 @@ static uint64_t read_ahead(const tutti_peer *peer, struct ahead *ahead, uint64_t
 /* What cannot be is left to shm_stream_receive(), which reads all again. */
 bool shm_stream_take_pair(tutti_peer *peer, void *to, uint64_t bytes)
 {
-    struct ahead ahead = {.at = peer->in, .looks = PAIR_LOOKS};
+    struct ahead ahead = {.at = peer->in, .looks = PAIR_LOOKS + (int)(bytes / PAIR_BYTES_A_LOOK)};
     const bool whole = bytes <= ahead.at.whole_max;
 
     if (!shm_may_be_pair(ahead.at.size, peer->shown_bytes, bytes))

@@ -141,8 +141,8 @@ static inline void fake_watch(struct fake_net *net, int a, int b, const void *da
 
     if (net->checksums)
         return;
-    if (window > 256 << 10)
-        window = 256 << 10;
+    if (window > 1 << 20)
+        window = 1 << 20;
     if (link->payload) {
         net->violations += bytes != link->payload;
         link->payload = 0;

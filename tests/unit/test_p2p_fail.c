@@ -423,7 +423,7 @@ Test(p2p_fail, a_header_that_makes_no_sense_ends_its_path_and_no_other)
         {{.kind = P2P_MESSAGE, .group = 1}, -1, 0, 60, "its length"},
         {{.kind = P2P_MESSAGE, .group = 1, .source = 2}, -1, 0, 64, "another rank's place"},
         {{.kind = P2P_MESSAGE, .group = 1, .source = 9}, -1, 0, 64, "another rank's place"},
-        {{.kind = P2P_MESSAGE, .group = 1, .bytes = 70000}, -1, 0, 64, "more than its credit"},
+        {{.kind = P2P_MESSAGE, .group = 1, .bytes = 270000}, -1, 0, 64, "more than its credit"},
         {{.kind = P2P_MESSAGE, .group = 1, .credit = 1}, -1, 0, 64, "more credit than it has"},
         {{.kind = P2P_MESSAGE, .group = 1, .id = 1}, -1, 0, 64, "an id where none belongs"},
         {{.kind = P2P_COLLECTIVE, .group = 1}, -1, 0, 64, "unknown operation"},

@@ -195,7 +195,7 @@ Test(p2p_flow, two_sides_out_of_credit_still_hear_of_each_other)
     world_settle(world);
     cr_assert_eq(sends[0][0].status, TUTTI_OK);
     cr_assert_eq(sends[0][MANY - 1].status, TUTTI_ERR_NOT_READY, "it waits for its receive");
-    cr_assert_gt(world->net.links[0][1].eager_peak, (256 << 10) - BYTES);
+    cr_assert_gt(world->net.links[0][1].eager_peak, (1 << 20) - BYTES);
     for (unsigned i = MANY; i-- > 0;)
         for (int at = 0; at < 2; at++)
             p2p_recv(world->members[at].group, &receives[at][i], P2P_ANY_SOURCE, i, in[at][i],

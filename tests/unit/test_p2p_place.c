@@ -10,7 +10,15 @@
 
 TestSuite(p2p_place, .timeout = 60);
 
-enum { MEMBERS = 3, BYTES = 3 << 20, SHORTER = 600000, CLAIMS = 4, NUMBER = 7, BAD_NUMBER = 8 };
+enum {
+    MEMBERS = 3,
+    BYTES = 3 << 20,
+    SHORTER = 600000,
+    SHORT = 70000,
+    CLAIMS = 4,
+    NUMBER = 7,
+    BAD_NUMBER = 8
+};
 
 static struct {
     struct world *world;
@@ -130,7 +138,7 @@ static void exchange_all(struct world_options options)
         const int source = i & 2 ? 0 : P2P_ANY_SOURCE;
         const bool early = i & 1;
 
-        cr_expect_eq(exchange(t.memory[0], private, SHORTER, source, early), 0);
+        cr_expect_eq(exchange(t.memory[0], private, i < 2 ? SHORTER : SHORT, source, early), 0);
         cr_expect_eq(passed(P2P_HELP, 1, 0), (uint64_t)i);
         cr_expect_eq(exchange(t.memory[0], t.memory[1], BYTES, source, early), 0);
         cr_expect_eq(passed(P2P_HELP, 1, 0), (uint64_t)i + 1);
@@ -153,6 +161,7 @@ Test(p2p_place, what_both_map_is_copied_once_and_all_else_is_asked_for)
     exchange_all((struct world_options){0});
     exchange_all((struct world_options){.shows = true, .lazy = 20, .busy = 20});
     exchange_all((struct world_options){.no_cancel = true, .no_progress = true});
+    exchange_all((struct world_options){.shows = true, .pairs = true});
 }
 
 Test(p2p_place, another_size_is_a_mismatch_of_the_receive_alone)

@@ -102,7 +102,7 @@ Test(p2p_self, what_is_buffered_is_bounded_and_the_rest_waits)
         cr_assert_eq(p2p_send(group(0), &sends[i], 0, 1, out, PIECE), TUTTI_OK);
         complete += sends[i].status == TUTTI_OK;
     }
-    cr_expect_eq(complete, (256 << 10) / PIECE);
+    cr_expect_eq(complete, (1 << 20) / PIECE);
     for (int i = 0; i < MANY; i++) {
         recv = (struct p2p_op){0};
         cr_assert_eq(p2p_recv(group(0), &recv, 0, 1, in, PIECE), TUTTI_OK);

@@ -219,7 +219,8 @@ Test(p2p_short, a_longer_message_is_sent_and_received_without_an_operation)
         cr_assert_eq(world->net.pairs_taken, i + 1);
         world_settle(world); /* credit goes back */
     }
-    cr_assert_not(p2p_send_now(group(world, 0), 1, 7, out, P2P_EAGER_MAX + 1), "it needs a grant");
+    cr_assert_not(p2p_send_now(group(world, 0), 1, 7, out, P2P_EAGER_MAX + 1),
+                  "it may lie in registered memory");
     cr_assert_eq(world->net.pairs_sent, world->net.pairs_taken);
     end(world);
 }
@@ -227,7 +228,7 @@ Test(p2p_short, a_longer_message_is_sent_and_received_without_an_operation)
 /* A peer that breaks the rules sends more without a grant than it may. */
 Test(p2p_short, nothing_is_written_of_a_payload_beyond_the_limits)
 {
-    enum { BYTES = P2P_EAGER_MAX + 1 };
+    enum { BYTES = P2P_PAIR_MAX + 1 };
     static uint8_t payload[BYTES], in[BYTES];
     const struct p2p_header header = {
         .kind = P2P_MESSAGE, .shows = true, .group = 1, .bytes = BYTES, .tag = 7};
@@ -256,8 +257,8 @@ Test(p2p_short, nothing_is_written_of_a_payload_beyond_the_limits)
 Test(p2p_short, longer_messages_may_alternate_between_the_ways)
 {
     enum { MESSAGES = 3000 };
-    const uint64_t sizes[] = {8, FAKE_SHORT, 5000, 20000, P2P_EAGER_MAX, 3};
-    static uint8_t out[P2P_EAGER_MAX], in[P2P_EAGER_MAX];
+    const uint64_t sizes[] = {8, FAKE_SHORT, 5000, 20000, P2P_EAGER_MAX, 3, P2P_PAIR_MAX, 100};
+    static uint8_t out[P2P_PAIR_MAX], in[P2P_PAIR_MAX];
     struct world *world = world_new((struct world_options){.members = 2,
                                                            .shows = true,
                                                            .pairs = true,
@@ -269,7 +270,7 @@ Test(p2p_short, longer_messages_may_alternate_between_the_ways)
     uint64_t got;
 
     for (uint64_t i = 0; i < MESSAGES; i++) {
-        const uint64_t bytes = sizes[i % 6];
+        const uint64_t bytes = sizes[i % 8];
 
         send = receive = (struct p2p_op){0};
         fill(out, bytes, i);
@@ -287,6 +288,53 @@ Test(p2p_short, longer_messages_may_alternate_between_the_ways)
         cr_assert(filled(in, bytes, i), "message %d", (int)i);
     }
     cr_assert_gt(world->net.pairs_taken, MESSAGES / 10);
+    end(world);
+}
+
+static bool may_read_all(struct p2p_op *op, uint64_t bytes)
+{
+    (void)op;
+    (void)bytes;
+    return true;
+}
+
+/* Rank 0 sends to rank 1, which has posted nothing. Whether that asks for a grant; then it is received. */
+static bool asks(struct world *world, struct p2p_op options, uint64_t bytes)
+{
+    static uint8_t out[P2P_PAIR_MAX + 1], in[P2P_PAIR_MAX + 1];
+    const uint64_t *kinds = world->net.links[0][1].kinds, before = kinds[P2P_REQUEST];
+    struct p2p_op send = options, receive = {0};
+
+    fill(out, bytes, 3);
+    cr_assert_eq(p2p_send(group(world, 0), &send, 1, 7, out, bytes), TUTTI_OK);
+    cr_assert_eq(p2p_recv(group(world, 1), &receive, 0, 7, in, bytes), TUTTI_OK);
+    world_settle(world);
+    cr_assert_eq(send.status, TUTTI_OK);
+    cr_assert_eq(receive.status, TUTTI_OK);
+    cr_assert(filled(in, bytes, 3));
+    return kinds[P2P_REQUEST] > before;
+}
+
+Test(p2p_short, a_long_message_needs_no_grant_if_it_leaves_with_its_header)
+{
+    const struct p2p_op plain = {0}, slow = {.may_read = may_read_all};
+    struct world *world =
+        world_new((struct world_options){.members = 2, .shows = true, .pairs = true});
+
+    cr_expect_not(asks(world, plain, P2P_EAGER_MAX + 1));
+    cr_expect_not(asks(world, plain, P2P_PAIR_MAX));
+    cr_expect(asks(world, plain, P2P_PAIR_MAX + 1));
+    cr_expect(asks(world, slow, P2P_PAIR_MAX), "its buffer is filled on the way");
+    cr_expect_eq(world->net.pairs_sent, 3, "so does a payload that was granted");
+    end(world);
+
+    world = world_new((struct world_options){.members = 2, .shows = true});
+    cr_expect_not(asks(world, plain, P2P_EAGER_MAX));
+    cr_expect(asks(world, plain, P2P_EAGER_MAX + 1), "header and payload leave one by one");
+    end(world);
+    world = world_new((struct world_options){
+        .members = 2, .shows = true, .pairs = true, .maximum = P2P_PAIR_MAX - 1});
+    cr_expect(asks(world, plain, P2P_EAGER_MAX + 1), "the transport takes no longer ones");
     end(world);
 }
 
