@@ -15,7 +15,8 @@
  * would be calls ahead of the receivers, and the figure would be a rate. Their time is that from when
  * the first rank left the barrier until the last one returned; the ranks share a clock. The slowest
  * rank's own time would not do: if the root leaves the barrier first, the others find the data there
- * when they begin, and the call seems to take no time.
+ * when they begin, and the call seems to take no time. Two ranks whose link is probed exchange flags in shared memory
+ * behind the barrier, so that the time between the ranks' leaves, which over TCP is that of a message, is no part of it.
  *
  * With two ranks the link between their cores is probed before and after each sample, since a virtual
  * machine's cores may change their distance within seconds: a sample is tagged near or far (hand-over
@@ -139,21 +140,34 @@ static void probe_open(const struct subject *s)
     s->barrier();
 }
 
+/* Each of the two ranks raises a flag, and goes on when it sees the other one's. */
+static void exchange_flags(const struct subject *s)
+{
+    _Atomic uint64_t *mine = probe_words + 32 * s->rank, *other = probe_words + 32 * !s->rank;
+
+    atomic_store_explicit(mine, ++probe_round, memory_order_release);
+    while (atomic_load_explicit(other, memory_order_acquire) < probe_round)
+        ;
+}
+
 /* Nanoseconds of one exchange of flags; 0: not known. */
 static double probe(const struct subject *s)
 {
     if (!probe_words)
         return 0;
-    _Atomic uint64_t *mine = probe_words + 32 * s->rank, *other = probe_words + 32 * !s->rank;
-
     s->barrier();
     double start = measure_now();
-    for (int i = 0; i < PROBE_ROUNDS; i++) {
-        atomic_store_explicit(mine, ++probe_round, memory_order_release);
-        while (atomic_load_explicit(other, memory_order_acquire) < probe_round)
-            ;
-    }
+    for (int i = 0; i < PROBE_ROUNDS; i++)
+        exchange_flags(s);
     return s->max((measure_now() - start) / PROBE_ROUNDS * 1e9);
+}
+
+/* Before a call that is timed by itself. One rank may leave the library's barrier microseconds before the other one. */
+static void line_up(const struct subject *s)
+{
+    s->barrier();
+    if (probe_words)
+        exchange_flags(s);
 }
 
 static void touch(const struct subject *s, const struct measure_call *call)
@@ -194,7 +208,7 @@ static double sample_rooted(const struct subject *s, const struct measure_call *
     for (int i = 0; i < calls; i++) {
         if (call->touched)
             touch(s, call);
-        s->barrier();
+        line_up(s);
         starts[i] = measure_now();
         call_once(s, call);
         ends[i] = measure_now();
@@ -211,7 +225,7 @@ static double sample_touched(const struct subject *s, const struct measure_call 
 
     for (int i = 0; i < calls; i++) {
         touch(s, call);
-        s->barrier();
+        line_up(s);
 
         const double start = measure_now();
         call_once(s, call);

@@ -84,8 +84,8 @@ TUTTI_API tutti_status tutti_work_test_any(tutti_work *const *works, uint32_t co
                                            int32_t *ret_index);
 
 /**
- * Withdraws a receive that no message has matched, or a send of more than 64 KiB that still waits for
- * its receive. The work completes with TUTTI_ERR_ABORTED, and its tensor is the caller's again. No
+ * Withdraws a receive that no message has matched, or a send that still waits for its receive: one that
+ * is not buffered, see tutti_send(). The work completes with TUTTI_ERR_ABORTED, and its tensor is the caller's again. No
  * other rank is affected, with one exception: a receive that has matched the withdrawn send takes the
  * next message instead. If a later message has already gone to another receive, the receive ends with
  * TUTTI_ERR_ABORTED, too.

@@ -164,7 +164,7 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
           buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
-    /* A long message from registered memory is copied once, by who receives it. */
+    /* A long message from registered memory is copied once, by its receiver. */
     if ((!eager || bytes > path->eager_max) && !collective && !op->may_move &&
         p2p_place_offer(op, destination, header))
         eager = false;

@@ -154,14 +154,14 @@ void case_short_wakes(const tutti_transport_ops *ops)
 static void pairs_body(struct member *member)
 {
     const uint64_t most = member->ops->short_bytes;
-    const uint64_t sizes[] = {1, most - 1, most, most + 1, 3 * most, 40000};
-    uint8_t *data = malloc(40000);
+    const uint64_t sizes[] = {1, most - 1, most, most + 1, 3 * most, 40000, 256 << 10};
+    uint8_t *data = malloc(256 << 10);
     const uint64_t word = 9;
     const int64_t deadline = now_ms() + WAIT_MS;
     tutti_shown message;
 
-    for (uint64_t i = 0; i < 60; i++) {
-        const uint64_t bytes = sizes[i % 6];
+    for (uint64_t i = 0; i < 70; i++) {
+        const uint64_t bytes = sizes[i % 7];
 
         if (member->rank == 0) {
             fill_pattern(data, bytes, 0, i);

@@ -172,7 +172,7 @@ enum { PAIRS = 400, HEAD = 64, TAKE_MS = 200, PATIENT_EVERY = 3 };
 static uint64_t body_of(const struct core *core, uint64_t number)
 {
     const uint64_t longest = core->ops->short_bytes;
-    const uint64_t bytes[] = {1, longest - 1, longest, longest + 1, 3 * longest, 20000, 65536};
+    const uint64_t bytes[] = {1, longest - 1, longest, longest + 1, 3 * longest, 20000, 262144};
 
     return bytes[number % (sizeof bytes / sizeof *bytes)];
 }
