@@ -425,14 +425,26 @@ void p2p_release(struct p2p_engine *engine)
 
 /* ---- progress ---- */
 
+/* Whether something was complete when it was started. It may be all that the caller waits for, so the transports, which
+ * may need a system call to look, are asked the next time. */
+static bool is_complete(struct p2p_engine *engine)
+{
+    engine->passed_over = !engine->passed_over && !p2p_link_alone(&engine->ready);
+    return engine->passed_over;
+}
+
 unsigned p2p_progress(struct p2p_engine *engine)
 {
     unsigned moved = 0;
 
     if (engine->adopting)
         p2p_deliver_orphans(engine);
-    poll_endpoints(engine);
-    moved += handle_arrived(engine);
+    if (is_complete(engine)) {
+        moved += handle_ready(engine);
+    } else {
+        poll_endpoints(engine);
+        moved += handle_arrived(engine);
+    }
     moved += retry_blocked(engine);
     moved += p2p_place_progress(engine);
     moved += tear_down_failing(engine);

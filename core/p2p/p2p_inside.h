@@ -271,6 +271,7 @@ struct p2p_engine {
     struct p2p_link groups;
     struct p2p_group_name *names[P2P_NAME_SLOTS];
     struct p2p_link ready;    /* ios that are complete */
+    bool passed_over;         /* the transports were not asked the last time */
     struct p2p_link blocked;  /* paths with something to try again */
     struct p2p_link gathered; /* paths that send at p2p_release() */
     bool gathers;             /* between p2p_gather() and p2p_release() */
