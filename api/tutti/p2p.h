@@ -25,11 +25,13 @@ extern "C" {
 
 /**
  * Sends `tensor` to rank `destination` under `tag` (0 .. 2^62-1).
- * Returns when the tensor may be reused: small messages (up to 64 KiB, over the backend shm up to 256 KiB;
- * together 1 MiB that the receiver has not taken; less in groups of more than 64) are buffered, larger ones
- * wait for the receive. This also holds for a send to the own rank: a large one needs a receive that was started
- * before, or that another thread posts. Otherwise it ends at its deadline. Errors: INVALID_ARGUMENT,
- * UNSUPPORTED, TIMEOUT, PEER_LOST, ABORTED, NO_MEMORY, FORKED, and those of a failed group.
+ * Returns when the tensor may be reused: small messages (up to 64 KiB, together 1 MiB that the receiver has
+ * not taken; less in groups of more than 64) are buffered, larger ones wait for the receive. This also holds
+ * for a send to the own rank: a large one needs a receive that was started before, or that another thread
+ * posts. Otherwise it ends at its deadline. Over the backend shm messages of up to 256 KiB often need no
+ * receive either, but do not rely on that: it depends on the room that is there, and on where the tensor
+ * lies. Errors: INVALID_ARGUMENT, UNSUPPORTED, TIMEOUT, PEER_LOST, ABORTED, NO_MEMORY, FORKED, and those of a
+ * failed group.
  * Semantics: torch.distributed.send; MPI_Send.
  */
 TUTTI_API tutti_status tutti_send(tutti_group *group, const tutti_tensor *tensor,

@@ -84,11 +84,11 @@ TUTTI_API tutti_status tutti_work_test_any(tutti_work *const *works, uint32_t co
                                            int32_t *ret_index);
 
 /**
- * Withdraws a receive that no message has matched, or a send that still waits for its receive: one that
- * is not buffered, see tutti_send(). The work completes with TUTTI_ERR_ABORTED, and its tensor is the caller's again. No
- * other rank is affected, with one exception: a receive that has matched the withdrawn send takes the
- * next message instead. If a later message has already gone to another receive, the receive ends with
- * TUTTI_ERR_ABORTED, too.
+ * Withdraws a receive that no message has matched, or a send that still waits for its receive (what is
+ * not buffered, see tutti_send()). The work completes with TUTTI_ERR_ABORTED, and its tensor is the
+ * caller's again. No other rank is affected, with one exception: a receive that has matched the
+ * withdrawn send takes the next message instead. If a later message has already gone to another receive,
+ * the receive ends with TUTTI_ERR_ABORTED, too.
  * Returns TUTTI_ERR_BUSY if the operation has begun to move data or is complete, and for every
  * collective (tutti_group_abort() ends these with their group). Small sends complete at once.
  * Semantics: MPI_Cancel, which here returns its outcome.

@@ -273,7 +273,7 @@ static void look_at_move(const struct tutti_group *group, struct stand_ins *stan
                        on_device->size->contiguous &&
                        moved_may(group, stand_ins->peer, on_device->size->bytes);
     on_device->later =
-        stand_ins->moves && stand_ins->may_wait && on_device->size->bytes > P2P_PAIR_MAX;
+        stand_ins->moves && stand_ins->may_wait && on_device->size->bytes > P2P_EAGER_MAX;
 }
 
 tutti_status call_device_tensor(struct tutti_group *group, const tutti_tensor *tensor,

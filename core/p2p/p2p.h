@@ -28,7 +28,8 @@
 enum {
     P2P_ANY_SOURCE = -1,
     P2P_EAGER_MAX = 64 << 10, /* bytes that need no grant … */
-    P2P_PAIR_MAX = 256 << 10 /* … nor do those of a user that leave in one call with their header */
+    P2P_PAIR_MAX =
+        256 << 10 /* … nor do a user's, if they can leave at once, in one call with their header */
 };
 
 struct p2p_engine; /* one per context */
@@ -84,9 +85,13 @@ void p2p_release(struct p2p_engine *engine);
 
 /*
  * Moves everything that can move, calls events and `done` callbacks. Returns how many things moved;
- * 0: nothing did. Cost when idle: one call per endpoint.
+ * 0: nothing did. Cost when idle: one call per endpoint. After something that was complete when it was started, the
+ * transports are asked at the next call only.
  */
 unsigned p2p_progress(struct p2p_engine *engine);
+
+/* The same, and asks the transports in any case: before something is judged by what has arrived. */
+unsigned p2p_hear(struct p2p_engine *engine);
 
 /* Calls the `done` callbacks of what is complete, as p2p_progress() does, and no more. */
 unsigned p2p_finish(struct p2p_engine *engine);
@@ -127,6 +132,9 @@ tutti_status p2p_group_new(struct p2p_engine *engine, uint32_t group_id, int ran
 
 /* From how many bytes on a receiver's buffer does not stay in a cache; unknown at first. */
 void p2p_group_tell_uncached(struct p2p_group *group, uint64_t bytes);
+
+/* Some member may receive what is longer than P2P_EAGER_MAX without a buffer (has_no_buffer). All members tell. */
+void p2p_group_tell_bare(struct p2p_group *group);
 
 /*
  * Completes every operation of the group with `status` (calling `done`) and gives their
@@ -169,7 +177,7 @@ struct p2p_op {
     void (*arrived)(struct p2p_op *op, uint64_t offset, uint64_t bytes);
 
     bool may_move; /* an engine can move the bytes, if it can on the other side */
-    /* Its buffer comes later, by p2p_give_buffer(). A receive names its source then, and is longer than P2P_PAIR_MAX. */
+    /* Its buffer comes later, by p2p_give_buffer(). A receive names its source then, and is longer than P2P_EAGER_MAX. */
     bool has_no_buffer;
     void (*meets)(struct p2p_op *op, enum p2p_meeting what); /* called as events are */
 

@@ -101,18 +101,18 @@ static uint64_t piece_bytes(const tutti_transport_ops *ops)
     return ops->max_message && ops->max_message < bytes ? ops->max_message : bytes;
 }
 
-/* Whether a header and any payload that needs no grant may leave in one call. */
-static bool pairs(const tutti_transport_ops *ops)
-{
-    return TUTTI_HAS(ops, send_pair) && TUTTI_HAS(ops, take_pair) &&
-           (!ops->max_message || ops->max_message >= P2P_PAIR_MAX);
-}
-
 /* Short messages are worth their own way if a header and a few bytes fit. */
 static bool shows(const tutti_transport_ops *ops)
 {
     return TUTTI_HAS(ops, send_short) && TUTTI_HAS(ops, show) && TUTTI_HAS(ops, take) &&
            ops->short_bytes >= 2 * P2P_HEADER_BYTES;
+}
+
+static uint64_t pair_max(const tutti_transport_ops *ops)
+{
+    if (!shows(ops) || !TUTTI_HAS(ops, send_pair) || !TUTTI_HAS(ops, take_pair))
+        return 0;
+    return ops->max_message && ops->max_message < P2P_PAIR_MAX ? ops->max_message : P2P_PAIR_MAX;
 }
 
 tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_transport_ops *ops,
@@ -131,7 +131,7 @@ tutti_status p2p_engine_add_endpoint(struct p2p_engine *engine, const tutti_tran
                                 .endpoint = endpoint,
                                 .can_cancel = TUTTI_HAS(ops, cancel),
                                 .shows = shows(ops),
-                                .pairs = shows(ops) && pairs(ops),
+                                .pair_max = pair_max(ops),
                                 .piece_bytes = piece_bytes(ops)};
     p2p_link_init(&at->paths);
     while (*last)
@@ -449,6 +449,12 @@ unsigned p2p_progress(struct p2p_engine *engine)
     moved += p2p_place_progress(engine);
     moved += tear_down_failing(engine);
     return moved + p2p_finish(engine);
+}
+
+unsigned p2p_hear(struct p2p_engine *engine)
+{
+    engine->passed_over = true;
+    return p2p_progress(engine);
 }
 
 unsigned p2p_finish(struct p2p_engine *engine)

@@ -66,6 +66,11 @@ void p2p_group_tell_uncached(struct p2p_group *group, uint64_t bytes)
     group->uncached_bytes = bytes;
 }
 
+void p2p_group_tell_bare(struct p2p_group *group)
+{
+    group->has_bare = true;
+}
+
 /* Takes the group's operation off a packet. True when the transport has the caller's memory. */
 static bool detach_packet(struct p2p_packet *packet, const struct p2p_group *group)
 {

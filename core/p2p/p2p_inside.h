@@ -189,8 +189,8 @@ struct p2p_endpoint {
     struct p2p_link paths;
     uint64_t piece_bytes;
     bool can_cancel;
-    bool shows; /* short messages: see p2p_short.c */
-    bool pairs; /* a header and a payload of up to P2P_PAIR_MAX leave in one call */
+    bool shows;        /* short messages: see p2p_short.c */
+    uint64_t pair_max; /* a payload that leaves in one call with its header; 0: none does */
 };
 
 struct p2p_path {
@@ -252,6 +252,7 @@ struct p2p_group {
     int rank, size;
     tutti_status failed;
     uint64_t uncached_bytes; /* see p2p_group_tell_uncached() */
+    bool has_bare;           /* see p2p_group_tell_bare() */
     struct p2p_path *paths[];
 };
 

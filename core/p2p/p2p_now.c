@@ -46,16 +46,18 @@ bool p2p_may_recv_now(const struct p2p_group *group, int source, uint64_t tag)
 }
 
 /* Takes the header that was shown and the payload behind it, if that comes soon, and fills the buffer: what is not taken may
- * have been written by then, so the message has to be as long. Charges the peer. */
-static __attribute__((noinline)) bool take_pair(struct p2p_path *path,
+ * have been written by then, so the message has to be as long. Not into memory that stays in no cache. Charges the peer. */
+static __attribute__((noinline)) bool take_pair(const struct p2p_group *group,
+                                                struct p2p_path *path,
                                                 const struct p2p_short_message *message,
                                                 void *buffer, uint64_t capacity)
 {
     const struct p2p_endpoint *at = path->at;
     const struct p2p_header *h = &message->header;
 
-    if (!at->pairs || message->size != message->header_bytes || h->bytes != capacity ||
-        h->bytes > path->pair_max || h->bytes > path->window - path->peer_used ||
+    if (!at->pair_max || message->size != message->header_bytes || h->bytes != capacity ||
+        h->bytes >= group->uncached_bytes || h->bytes > path->pair_max ||
+        h->bytes > path->window - path->peer_used ||
         at->ops->take_pair(at->endpoint, path->peer, P2P_LANE, buffer, h->bytes))
         return false;
 
@@ -82,7 +84,7 @@ __attribute__((flatten)) enum p2p_now p2p_recv_now(struct p2p_group *group, int 
         (up_to ? h->bytes > capacity : h->bytes != capacity))
         return P2P_NOW_OTHER;
     if (message.size != message.header_bytes + h->bytes) {
-        if (!take_pair(path, &message, buffer, capacity))
+        if (!take_pair(group, path, &message, buffer, capacity))
             return P2P_NOW_OTHER;
     } else {
         if (p2p_deliver_limits(path, h))

@@ -121,13 +121,30 @@ static tutti_status seek_grant(struct p2p_op *op, int destination)
     return TUTTI_OK;
 }
 
-/* Whether the message may leave without a grant: its buffer is here and filled, and the peer has room for it. */
-static bool is_eager(const struct p2p_path *path, const struct p2p_op *op, bool collective,
-                     uint64_t bytes)
+/*
+ * Whether the message may leave without a grant: its buffer is here and filled, and the peer has room for it. One that is
+ * longer than path->eager_max has to leave at once, with its header, and to find a buffer.
+ */
+static bool is_eager(const struct p2p_op *op, bool collective, uint64_t bytes)
 {
-    const uint64_t most = collective || !path->at->pairs ? path->eager_max : path->pair_max;
+    const struct p2p_path *path = op->path;
+    uint64_t most = path->eager_max;
 
+    if (!collective && path->at->pair_max > most && !op->group->has_bare)
+        most = path->at->pair_max < path->pair_max ? path->at->pair_max : path->pair_max;
     return !op->may_move && !op->may_read && bytes <= most && bytes <= path->credit;
+}
+
+/* False: it cannot leave now. */
+static bool send_at_once(struct p2p_op *op, struct p2p_header *header)
+{
+    struct p2p_path *path = op->path;
+
+    if (!p2p_short_may_send(path) || !p2p_short_send(path, header, op->buffer))
+        return false;
+    path->credit -= (uint32_t)header->bytes;
+    p2p_op_complete(op, TUTTI_OK);
+    return true;
 }
 
 /* Makes the header a request of a grant for the send. */
@@ -159,28 +176,28 @@ static tutti_status send(struct p2p_group *group, struct p2p_op *op, int destina
     if (path->failed)
         return error_set(path->failed, "%s", path->message);
 
-    bool eager = is_eager(path, op, collective, bytes);
     begin(op, group, path, OP_WAITING_GRANT, collective ? SPACE_READY : SPACE_USER, header->tag,
           buffer, bytes);
     header->group = group->id;
     header->source = (uint32_t)group->rank;
+
+    const bool is_long = bytes > path->eager_max;
+    bool eager = is_eager(op, collective, bytes);
     /* A long message from registered memory is copied once, by its receiver. */
-    if ((!eager || bytes > path->eager_max) && !collective && !op->may_move &&
+    if ((!eager || is_long) && !collective && !op->may_move &&
         p2p_place_offer(op, destination, header))
         eager = false;
+    if (eager && send_at_once(op, header))
+        return TUTTI_OK;
+    eager = eager && !is_long;
     if (eager)
         op->state = OP_EAGER;
-    if (eager && p2p_short_may_send(path) && p2p_short_send(path, header, buffer)) {
-        path->credit -= (uint32_t)bytes;
-        p2p_op_complete(op, TUTTI_OK);
-        return TUTTI_OK;
-    }
     if ((!eager && make_request(op, header, collective)) ||
         !p2p_packet_queue(path, header, op, buffer))
         return p2p_op_give_up(op, "send");
     if (eager)
         path->credit -= (uint32_t)bytes;
-    else if (collective && bytes > path->eager_max)
+    else if (collective && is_long)
         status = seek_grant(op, destination);
     if (!status)
         p2p_flow_start(path);

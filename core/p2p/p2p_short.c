@@ -6,7 +6,8 @@
  * transport has taken it, and a message is matched where it lies, and copied once. No header is ever posted
  * there. What is too long, or finds the transport full, goes as everywhere else: the header as a message of
  * its own, the payload behind it into a receive that is posted for it; meanwhile nothing is shown. Over a transport
- * that carries pairs, these two messages need no requests either, up to P2P_PAIR_MAX.
+ * that carries pairs, these two messages need no requests either, up to P2P_PAIR_MAX. What is longer than P2P_EAGER_MAX
+ * needs no grant only if it leaves so, at once.
  *
  * A peer takes header and payload as one message once it has said that its transport shows, too: each header
  * does (p2p_header.shows). A member that hears of a peer to which it has sent nothing answers at
@@ -38,7 +39,7 @@ static __attribute__((noinline)) bool send_pair(struct p2p_path *path, struct p2
     const struct p2p_endpoint *at = path->at;
     uint8_t wire[P2P_HEADER_BYTES];
 
-    if (!at->pairs || payload > P2P_PAIR_MAX)
+    if (payload > at->pair_max)
         return false;
     header->shows = true;
     header->credit = path->owed;

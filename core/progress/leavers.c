@@ -110,7 +110,7 @@ static bool is_silent(struct tutti_group *group, int rank, int64_t now)
 
     if (now <= member->suspected_ns + SUSPICION_MS * CLOCK_NS_PER_MS)
         return false;
-    p2p_progress(group->ways.p2p_engine);
+    p2p_hear(group->ways.p2p_engine);
     const uint64_t arrived = routes_arrived(group, rank);
     const bool silent = arrived == member->arrived;
     if (!silent)

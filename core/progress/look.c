@@ -140,7 +140,7 @@ static void look_at_leaving(struct tutti_group *group, int64_t now)
 void group_hear(struct tutti_group *group)
 {
     control_poll(group->control);
-    p2p_progress(group->ways.p2p_engine);
+    p2p_hear(group->ways.p2p_engine);
     announced_answer(group);
     if (ways_have_engine(&group->ways))
         group_compare_last(group, false);

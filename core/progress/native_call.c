@@ -69,7 +69,7 @@ static bool neighbours_agree(struct tutti_group *group, const struct call *call)
 
     n->asked_ns = n->asked_ns ? n->asked_ns : now_ns;
     announced_send_to_neighbours(group, &call->announce);
-    p2p_progress(group->ways.p2p_engine);
+    p2p_hear(group->ways.p2p_engine);
     if (call_is_failing(call))
         return false;
     return (announced_agrees(group, native_neighbour(group, 0), sequence) &&

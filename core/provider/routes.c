@@ -141,6 +141,8 @@ static tutti_status start(struct tutti_group *group, int route, const int *host_
                                &group->ways.routes.each[route].p2p);
     if (!status)
         p2p_group_tell_uncached(group->ways.routes.each[route].p2p, uncached_bytes(group));
+    if (!status && group->ways.device_native)
+        p2p_group_tell_bare(group->ways.routes.each[route].p2p);
     return status;
 }
 

@@ -134,6 +134,12 @@ static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
     return shm_even_piece(message, pieces < least ? least : pieces);
 }
 
+/* The next piece in a slot, of a message of which so much is left. */
+static inline uint64_t shm_slot_piece(uint64_t left)
+{
+    return shm_even_piece(left, (left + SHM_SLOT_BYTES - 1) / SHM_SLOT_BYTES);
+}
+
 /* Bytes from a chunk's begin to its payload: the word, or a line, so that long payloads lie on
  * lines, too (memcpy to a misaligned target is several times slower). */
 static inline uint64_t shm_lead_bytes(uint64_t payload)

@@ -108,11 +108,8 @@ static uint64_t put_piece(tutti_peer *peer, const struct shm_request *r, uint64_
     uint32_t slot;
 
     if (peer->slots.count && r->total <= 2 * peer->slots.each * SHM_SLOT_BYTES && !turn.streams) {
-        if (most > SHM_SLOT_BYTES) {
-            const uint64_t left = r->total - r->moved;
-
-            bytes = shm_even_piece(left, (left + SHM_SLOT_BYTES - 1) / SHM_SLOT_BYTES);
-        }
+        if (most > SHM_SLOT_BYTES)
+            bytes = shm_slot_piece(r->total - r->moved);
         tutti_copy_plain(shm_slots_take(&peer->slots, &slot), data, bytes);
         put(peer, make_word((uint64_t)slot << SLOT_SHIFT | bytes, IN_SLOT), NULL, 0);
     } else {
@@ -419,11 +416,12 @@ static uint64_t read_ahead(const tutti_peer *peer, struct ahead *ahead, uint64_t
 /* What cannot be is left to shm_stream_receive(), which reads all again. */
 bool shm_stream_take_pair(tutti_peer *peer, void *to, uint64_t bytes)
 {
-    struct ahead ahead = {.at = peer->in, .looks = PAIR_LOOKS + (int)(bytes / PAIR_BYTES_A_LOOK)};
+    struct ahead ahead = {.at = peer->in};
     const bool whole = bytes <= ahead.at.whole_max;
 
     if (!shm_may_be_pair(ahead.at.size, peer->shown_bytes, bytes))
         return false;
+    ahead.looks = PAIR_LOOKS + (int)(bytes / PAIR_BYTES_A_LOOK);
     ahead.at.head += shm_chunk_bytes(peer->shown_bytes);
 
     uint64_t word = await_word(peer, &ahead);

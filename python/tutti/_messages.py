@@ -27,8 +27,8 @@ class Messages:
     _call: Any
 
     def send(self, x: Any, destination: int, tag: int = 0, timeout: Timeout = None) -> None:
-        """Sends x. Returns when x may be changed: at once up to 64 KiB (256 KiB over shm), else
-        when it is received."""
+        """Sends x. Returns when x may be changed: at once up to 64 KiB, else when it is
+        received, or over shm before that."""
         self._call(Operation.SEND, x, None, None, "sum", destination, tag, timeout)
 
     def send_async(self, x: Any, destination: int, tag: int = 0, timeout: Timeout = None) -> Work:

@@ -319,7 +319,7 @@ static const struct p2p_events events = {.announce = announced,
                                          .place = place,
                                          .unplace = unplace,
                                          .find = find};
-static const uint32_t sizes[] = {0, 1, 8, 100, 9000, 65536, 70000, 300000};
+static const uint32_t sizes[] = {0, 1, 8, 100, 9000, 65536, 262144, 300000};
 
 static void start(struct p2p_group *group, struct slot *slot, struct input *in)
 {

@@ -110,7 +110,7 @@ RANK_CASE(a_receive_from_a_rank_that_left_is_told_which_tag_it_sent)
     check_ok(tutti_group_destroy(world));
 }
 
-/* What is over 64 KiB announces itself; nobody has a receive for it. */
+/* What is too long to be buffered announces itself; nobody has a receive for it. */
 RANK_CASE(a_large_send_that_nobody_receives_ends_alone_at_its_deadline)
 {
     tutti_group *world = rank_init(NULL);
@@ -261,8 +261,9 @@ RANK_CASE(another_thread_may_receive_what_a_rank_sends_to_itself)
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Around what is copied, what travels with its header, and a piece. */
-static const int64_t sizes[] = {0,    1,    63,    64,    65,    4096,    8191,          8192,
-                                8193, 9000, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, LARGE};
+static const int64_t sizes[] = {
+    0,    1,     63,    64,    65,     4096,   8191,    8192,          8193,
+    9000, 65535, 65536, 65537, 262144, 262145, 1 << 20, (1 << 20) + 1, LARGE};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static uint8_t byte_of(int from, int size, int64_t place)

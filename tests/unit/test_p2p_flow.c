@@ -386,3 +386,39 @@ Test(p2p_flow, an_engine_sleeps_only_when_its_endpoint_is_armed_and_takes_everyt
     cr_assert(p2p_arm(engine));
     world_free(world);
 }
+
+/* Each send is complete when it is started, and is handled before the transport is asked for what has arrived. */
+Test(p2p_flow, what_is_complete_at_once_hides_nothing_that_arrives)
+{
+    enum { TURNS = 8 };
+    struct world *world = world_new((struct world_options){.members = 2, .at_once = 100});
+    struct p2p_engine *engine = world->members[0].engine;
+    struct p2p_op sends[TURNS] = {0}, send = {0}, receive = {0};
+    uint64_t word = 5, got = 0;
+
+    cr_assert_eq(p2p_recv(world->members[0].group, &receive, 1, 7, &got, 8), TUTTI_OK);
+    cr_assert_eq(p2p_send(world->members[1].group, &send, 0, 7, &word, 8), TUTTI_OK);
+    for (int i = 0; i < TURNS; i++) {
+        cr_assert_eq(p2p_send(world->members[0].group, &sends[i], 1, 8, &word, 8), TUTTI_OK);
+        p2p_progress(engine);
+        cr_assert(i || sends[0].status == TUTTI_OK);
+    }
+    cr_assert_eq(receive.status, TUTTI_OK);
+    cr_assert_eq(got, 5);
+    world_free(world);
+}
+
+Test(p2p_flow, who_hears_asks_the_transport_in_any_case)
+{
+    struct world *world = world_new((struct world_options){.members = 2, .at_once = 100});
+    struct member *member = &world->members[0];
+    struct p2p_op sends[2] = {0};
+    uint64_t word = 5;
+
+    cr_assert_eq(p2p_send(world->members[1].group, &sends[1], 0, 7, &word, 8), TUTTI_OK);
+    cr_assert_eq(p2p_send(member->group, &sends[0], 1, 8, &word, 8), TUTTI_OK);
+    const uint64_t arrived = p2p_path_arrived(member->paths[1]);
+    p2p_hear(member->engine);
+    cr_assert_gt(p2p_path_arrived(member->paths[1]), arrived);
+    world_free(world);
+}

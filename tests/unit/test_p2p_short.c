@@ -334,7 +334,37 @@ Test(p2p_short, a_long_message_needs_no_grant_if_it_leaves_with_its_header)
     end(world);
     world = world_new((struct world_options){
         .members = 2, .shows = true, .pairs = true, .maximum = P2P_PAIR_MAX - 1});
-    cr_expect(asks(world, plain, P2P_EAGER_MAX + 1), "the transport takes no longer ones");
+    cr_expect_not(asks(world, plain, P2P_PAIR_MAX - 1));
+    cr_expect(asks(world, plain, P2P_PAIR_MAX), "the transport takes no longer ones");
+    end(world);
+    world = world_new((struct world_options){.members = 2, .shows = true, .pairs = true});
+    p2p_group_tell_bare(group(world, 0));
+    cr_expect_not(asks(world, plain, P2P_EAGER_MAX));
+    cr_expect(asks(world, plain, P2P_EAGER_MAX + 1), "its receive may have no buffer");
+    end(world);
+}
+
+/* So it can be taken back until it is received. */
+Test(p2p_short, a_long_message_that_cannot_leave_at_once_asks)
+{
+    enum { BYTES = 200000 };
+    static uint8_t out[BYTES];
+    const uint64_t word = 7;
+    struct world *world =
+        world_new((struct world_options){.members = 2, .shows = true, .pairs = true, .depth = 2});
+    struct p2p_op send = {0};
+
+    pass(world, 1, 0, 8, true);
+    pass(world, 0, 1, 8, true); /* each knows that the other one shows */
+    cr_assert(p2p_send_now(group(world, 0), 1, 7, &word, sizeof word));
+    cr_assert_eq(p2p_send(group(world, 0), &send, 1, 8, out, BYTES), TUTTI_OK);
+    cr_assert_eq(send.status, TUTTI_ERR_NOT_READY);
+    world_settle(world);
+    cr_assert_eq(world->net.links[0][1].kinds[P2P_REQUEST], 1);
+    cr_assert(p2p_is_unmatched(&send));
+    cr_assert_eq(p2p_cancel(&send), TUTTI_OK);
+    world_settle(world);
+    pass(world, 0, 1, 100, true);
     end(world);
 }
 
