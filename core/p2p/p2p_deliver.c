@@ -530,7 +530,7 @@ const char *p2p_deliver_limits(struct p2p_path *path, const struct p2p_header *h
         return "a piece that is too long";
     if (!is_eager(h))
         return NULL;
-    if (h->bytes > path->pair_max || h->bytes > path->window - path->peer_used)
+    if (h->bytes > path->unasked_max || h->bytes > path->window - path->peer_used)
         return "it sent more than its credit";
     path->peer_used += (uint32_t)h->bytes;
     return NULL;

@@ -166,7 +166,7 @@ tutti_status p2p_engine_add_path(struct p2p_engine *engine, unsigned endpoint_in
                               .window = window,
                               .credit = window,
                               .eager_max = window / 4 < P2P_EAGER_MAX ? window / 4 : P2P_EAGER_MAX,
-                              .pair_max = window / 4,
+                              .unasked_max = window / 4,
                               .header = {.path = path, .kind = IO_HEADER_IN},
                               .header_wanted = !at->shows};
     p2p_link_init(&path->blocked);

@@ -211,12 +211,12 @@ struct p2p_path {
     char message[480];
 
     uint32_t window;
-    uint32_t eager_max; /* a message that needs no grant, whatever the transport */
-    uint32_t pair_max;  /* the longest that may come without one */
-    uint32_t credit;    /* what may still be sent eagerly */
-    uint32_t owed;      /* taken in here, not told yet */
-    uint32_t peer_used; /* what the peer has spent of its credit */
-    uint64_t met;       /* user messages of the path that receives have met */
+    uint32_t eager_max;   /* a message that needs no grant, whatever the transport */
+    uint32_t unasked_max; /* the longest that may come without one */
+    uint32_t credit;      /* what may still be sent eagerly */
+    uint32_t owed;        /* taken in here, not told yet */
+    uint32_t peer_used;   /* what the peer has spent of its credit */
+    uint64_t met;         /* user messages of the path that receives have met */
     bool credit_queued;
 
     struct p2p_link queue;   /* packets in the order of the wire; headers before pieces */

@@ -56,7 +56,7 @@ static __attribute__((noinline)) bool take_pair(const struct p2p_group *group,
     const struct p2p_header *h = &message->header;
 
     if (!at->pair_max || message->size != message->header_bytes || h->bytes != capacity ||
-        h->bytes >= group->uncached_bytes || h->bytes > path->pair_max ||
+        h->bytes >= group->uncached_bytes || h->bytes > path->unasked_max ||
         h->bytes > path->window - path->peer_used ||
         at->ops->take_pair(at->endpoint, path->peer, P2P_LANE, buffer, h->bytes))
         return false;

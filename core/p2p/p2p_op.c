@@ -131,7 +131,7 @@ static bool is_eager(const struct p2p_op *op, bool collective, uint64_t bytes)
     uint64_t most = path->eager_max;
 
     if (!collective && path->at->pair_max > most && !op->group->has_bare)
-        most = path->at->pair_max < path->pair_max ? path->at->pair_max : path->pair_max;
+        most = path->at->pair_max < path->unasked_max ? path->at->pair_max : path->unasked_max;
     return !op->may_move && !op->may_read && bytes <= most && bytes <= path->credit;
 }
 

@@ -114,22 +114,29 @@ static inline uint64_t shm_whole_max(uint64_t ring_bytes)
     return ring_bytes / 4 < SHM_WHOLE ? ring_bytes / 4 : SHM_WHOLE;
 }
 
+/* Rounded up. */
+static inline uint64_t shm_divide(uint64_t bytes, uint64_t by)
+{
+    return (bytes + by - 1) / by;
+}
+
 /* The length of each of so many pieces of `bytes`, in whole lines; the last one may be some lines shorter. */
 static inline uint64_t shm_even_piece(uint64_t bytes, uint64_t pieces)
 {
-    return shm_round((bytes + pieces - 1) / pieces, SHM_LINE);
+    return shm_round(shm_divide(bytes, pieces), SHM_LINE);
 }
 
 /* The pieces of a longer one: small enough for the consumer to begin soon, and to have little left to do
  * when the producer is through; large enough that what each costs besides does not count. */
 static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
 {
-    const uint64_t max = shm_piece_max(ring_bytes), least = (message + max - 1) / max;
-    const uint64_t few = message / SHM_PIECE_MIN,
-                   slots = (message + SHM_SLOT_BYTES - 1) / SHM_SLOT_BYTES;
-    uint64_t pieces = few < SHM_PIECES_LEAST ? few + !few : SHM_PIECES_LEAST;
+    const uint64_t least = shm_divide(message, shm_piece_max(ring_bytes));
+    const uint64_t slots = shm_divide(message, SHM_SLOT_BYTES);
+    uint64_t pieces = message / SHM_PIECE_MIN;
 
-    if (slots > pieces)
+    if (pieces > SHM_PIECES_LEAST)
+        pieces = SHM_PIECES_LEAST;
+    if (pieces < slots)
         pieces = slots < SHM_PIECES ? slots : SHM_PIECES;
     return shm_even_piece(message, pieces < least ? least : pieces);
 }
@@ -137,7 +144,7 @@ static inline uint64_t shm_piece_of(uint64_t ring_bytes, uint64_t message)
 /* The next piece in a slot, of a message of which so much is left. */
 static inline uint64_t shm_slot_piece(uint64_t left)
 {
-    return shm_even_piece(left, (left + SHM_SLOT_BYTES - 1) / SHM_SLOT_BYTES);
+    return shm_even_piece(left, shm_divide(left, SHM_SLOT_BYTES));
 }
 
 /* Bytes from a chunk's begin to its payload: the word, or a line, so that long payloads lie on

@@ -17,10 +17,11 @@ static void end(struct world *world)
     world_free(world);
 }
 
-/* Sends `bytes`, receives them, and checks them; posted before or after the message has come. */
-static void pass(struct world *world, int from, int to, uint64_t bytes, bool posted)
+/* Sends `bytes` by an operation like `send`, receives them, and checks them; posted before or after the message has come. */
+static void pass_by(struct world *world, struct p2p_op send, int from, int to, uint64_t bytes,
+                    bool posted)
 {
-    struct p2p_op send = {0}, receive = {0};
+    struct p2p_op receive = {0};
     uint8_t *out = malloc(bytes + 1), *in = calloc(1, bytes + 1);
     static uint64_t number;
 
@@ -38,6 +39,11 @@ static void pass(struct world *world, int from, int to, uint64_t bytes, bool pos
     cr_assert(filled(in, bytes, number), "%d bytes", (int)bytes);
     free(out);
     free(in);
+}
+
+static void pass(struct world *world, int from, int to, uint64_t bytes, bool posted)
+{
+    pass_by(world, (struct p2p_op){0}, from, to, bytes, posted);
 }
 
 Test(p2p_short, header_and_payload_are_one_message_once_the_peer_has_said_that_it_shows)
@@ -298,20 +304,12 @@ static bool may_read_all(struct p2p_op *op, uint64_t bytes)
     return true;
 }
 
-/* Rank 0 sends to rank 1, which has posted nothing. Whether that asks for a grant; then it is received. */
-static bool asks(struct world *world, struct p2p_op options, uint64_t bytes)
+/* Whether a message from rank 0 to rank 1, which has posted nothing, asks for a grant. */
+static bool asks(struct world *world, struct p2p_op send, uint64_t bytes)
 {
-    static uint8_t out[P2P_PAIR_MAX + 1], in[P2P_PAIR_MAX + 1];
     const uint64_t *kinds = world->net.links[0][1].kinds, before = kinds[P2P_REQUEST];
-    struct p2p_op send = options, receive = {0};
 
-    fill(out, bytes, 3);
-    cr_assert_eq(p2p_send(group(world, 0), &send, 1, 7, out, bytes), TUTTI_OK);
-    cr_assert_eq(p2p_recv(group(world, 1), &receive, 0, 7, in, bytes), TUTTI_OK);
-    world_settle(world);
-    cr_assert_eq(send.status, TUTTI_OK);
-    cr_assert_eq(receive.status, TUTTI_OK);
-    cr_assert(filled(in, bytes, 3));
+    pass_by(world, send, 0, 1, bytes, false);
     return kinds[P2P_REQUEST] > before;
 }
 
