@@ -70,6 +70,20 @@ Test(run, gives_stdin_to_rank_0_only, .timeout = 20)
     ran_free(&r);
 }
 
+/* sched_yield() leaves the CPU to threads of the own session alone where Linux makes a scheduling group of each. */
+Test(run, ranks_share_a_session_and_have_groups_of_their_own, .timeout = 20)
+{
+    struct ran r = ran("$TUTTI run -n 2 -- sh -c 'set -- $(cat /proc/$$/stat); "
+                       "[ $5 = $$ ] && [ $6 != $$ ] && echo session $6' | sort");
+    g_auto(GStrv) lines = g_strsplit(r.out, "\n", -1);
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_eq(g_strv_length(lines), 3, "%s", r.out);
+    cr_expect(g_str_has_prefix(lines[0], "[0] session "), "%s", r.out);
+    cr_expect_str_eq(lines[0] + strlen("[0]"), lines[1] + strlen("[1]"));
+    ran_free(&r);
+}
+
 Test(run, runs_a_python_script_that_is_not_executable, .timeout = 30)
 {
     g_autofree char *python = g_find_program_in_path("python3");

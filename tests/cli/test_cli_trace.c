@@ -469,25 +469,28 @@ Test(trace, wrong_command_lines_are_answered_with_words, .timeout = 30)
     ran_free(&gone);
 }
 
-/* A program below a shell, one that has no handler, and both go on. */
+/* A program below a shell and one in a process group of its own, one that has no handler, and all go on. */
 Test(trace, run_passes_the_signal_on_to_ranks_that_take_it, .timeout = 60)
 {
     char *folder = folder_new();
     g_autofree char *output = g_build_filename(folder, "output", NULL);
     g_autofree char *words =
-        g_strdup_printf("run -n 2 -- sh -c 'cd %s; echo x > here$RANK; "
-                        "test $RANK = 0 && { until test -e done; do sleep 0.05; done; exit 0; }; "
-                        "sh -c \"trap \\\"echo asked; echo x > done; exit 0\\\" USR2; echo x > "
-                        "ready; while :; do sleep 0.05; done\"; exit 0'",
+        g_strdup_printf("run -n 3 -- sh -c 'cd %s; echo x > here$RANK; test $RANK = 0 && "
+                        "{ until test -e done1 -a -e done2; do sleep 0.05; done; exit 0; }; "
+                        "test $RANK = 1 || own=\"timeout 60\"; "
+                        "$own sh -c \"trap \\\"echo asked; echo x > done$RANK; exit 0\\\" USR2; "
+                        "echo x > ready$RANK; while :; do sleep 0.05; done\"; exit 0'",
                         folder);
     pid_t run = command_start(words, output);
 
-    cr_assert(wait_for_file(folder, "here0", 20) && wait_for_file(folder, "ready", 20));
+    cr_assert(wait_for_file(folder, "here0", 20) && wait_for_file(folder, "ready1", 20) &&
+              wait_for_file(folder, "ready2", 20));
     kill(run, SIGUSR2);
     cr_expect_eq(command_wait(run, 20), 0);
 
     g_autofree char *printed = folder_read(folder, "output");
     CONTAINS(printed, "[1] asked");
+    CONTAINS(printed, "[2] asked");
     CONTAINS(printed, "rank 0 was not asked for a dump");
     folder_remove(folder);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "run/process.h"
 
 /* Whether the process has a handler for SIGUSR2. */
 static bool takes_signal(pid_t pid)
@@ -22,10 +23,10 @@ static bool takes_signal(pid_t pid)
 }
 
 /* The descriptor makes sure that whom we looked at is whom we signal. */
-static bool ask(pid_t pid, pid_t session)
+static bool ask(pid_t pid, pid_t rank)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0u);
-    bool asked = pidfd >= 0 && getsid(pid) == session && takes_signal(pid) &&
+    bool asked = pidfd >= 0 && process_is_of(pid, rank) && takes_signal(pid) &&
                  syscall(SYS_pidfd_send_signal, pidfd, SIGUSR2, NULL, 0u) == 0;
 
     if (pidfd >= 0)
@@ -45,7 +46,7 @@ bool ask_for_dump(pid_t rank)
     while (processes && (name = g_dir_read_name(processes))) {
         int pid;
 
-        if (cli_parse_int(name, 1, G_MAXINT, &pid) && getsid(pid) == rank)
+        if (cli_parse_int(name, 1, G_MAXINT, &pid))
             asked |= ask(pid, rank);
     }
     return asked;

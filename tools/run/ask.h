@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /*
- * Sends SIGUSR2 to the process that leads the rank's session; when it has no handler for it (a
- * shell that runs the program), to those of the session that have. False: there is none.
+ * Sends SIGUSR2 to the rank's process; when it has no handler for it (a shell that runs the program),
+ * to those that it has started and that have. False: there is none.
  */
 bool ask_for_dump(pid_t rank);

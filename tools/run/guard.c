@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "run/process.h"
 
 /* How often, and how many times, children that are being killed are looked at again. */
 enum { KILL_ROUND_US = 5000, KILL_ROUNDS = 300 };
@@ -29,29 +29,6 @@ void guard_signals(sigset_t *ret_set)
     }
 }
 
-/* The parent of `pid`, 0 when it is gone. The name in the second field may hold anything. */
-static int parent_of(const char *pid)
-{
-    char path[64], text[512];
-    int parent = 0;
-
-    g_snprintf(path, sizeof path, "/proc/%s/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t got = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (got <= 0)
-        return 0;
-    text[got] = 0;
-
-    const char *after_name = strrchr(text, ')');
-
-    if (!after_name || sscanf(after_name, ") %*c %d", &parent) != 1)
-        return 0;
-    return parent;
-}
-
 /* Only direct children are signalled: nobody else can reap them, so that a number read from /proc
  * still means the same process. Grandchildren become children when their parent is gone. */
 void guard_signal_children(int sig, bool (*skip)(int pid, void *user), void *user)
@@ -62,7 +39,7 @@ void guard_signal_children(int sig, bool (*skip)(int pid, void *user), void *use
     while (processes && (name = g_dir_read_name(processes))) {
         int pid;
 
-        if (cli_parse_int(name, 1, G_MAXINT, &pid) && parent_of(name) == getpid() &&
+        if (cli_parse_int(name, 1, G_MAXINT, &pid) && process_parent(pid) == getpid() &&
             !(skip && skip(pid, user)))
             kill(pid, sig);
     }

@@ -64,7 +64,7 @@ static void signal_ranks(const struct launcher *l, int sig, int send)
         const struct rank *rank = &l->ranks[i];
 
         if (gets_signal(l, rank, sig) && kill(-rank->pid, send) < 0 && errno == ESRCH)
-            kill(rank->pid, send); /* between fork and setsid() it leads no group yet */
+            kill(rank->pid, send); /* between fork and setpgid() it leads no group yet */
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli.h"
 #include "run/launcher_inside.h"
+#include "run/process.h"
 
 enum { SAY_AFTER_S = 3 };
 
@@ -77,8 +78,7 @@ static bool is_waiting_wrapper(pid_t pid, struct threads threads, bool unknown)
            waits_for_child(pid, unknown);
 }
 
-/* Whether the rank's session has processes besides its own that are stopped, and the others are wrappers that
- * wait for them. */
+/* Whether processes that the rank has started are stopped, and the others are wrappers that wait for them. */
 static bool are_children_stopped(pid_t rank)
 {
     g_autoptr(GDir) processes = g_dir_open("/proc", 0, NULL);
@@ -88,7 +88,7 @@ static bool are_children_stopped(pid_t rank)
     while (processes && (name = g_dir_read_name(processes))) {
         int pid;
 
-        if (!cli_parse_int(name, 1, G_MAXINT, &pid) || pid == rank || getsid(pid) != rank)
+        if (!cli_parse_int(name, 1, G_MAXINT, &pid) || pid == rank || !process_is_of(pid, rank))
             continue;
 
         const struct threads threads = threads_of(pid);

@@ -98,7 +98,9 @@ static void become_rank(const struct start_job *job, int rank, pid_t launcher, i
 {
     int kept = job->pmi_proxies ? pmi_proxy_descriptor(job->pmi_proxies, rank) : -1, error = 0;
 
-    setsid();
+    /* Not a session: Linux makes a scheduling group of each (autogroup), and sched_yield() leaves the CPU
+     * to threads of the own group alone. */
+    setpgid(0, 0);
     /* The signal comes when the launcher dies; getppid() shows a launcher that died before the
      * call. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);

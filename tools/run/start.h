@@ -33,7 +33,7 @@ struct start_result {
 };
 
 /*
- * Starts a rank in a session of its own. Rank 0 has our stdin, the others /dev/null. A child whose
+ * Starts a rank in a process group of its own. Rank 0 has our stdin, the others /dev/null. A child whose
  * exec fails writes its errno (an int) into `exec_errors` and exits. Returns 0, or the errno of
  * what failed here.
  */
