@@ -122,6 +122,7 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
     entry->fields = *fields;
     entry->digest = XXH3_64bits(fields, sizeof *fields);
+    entry->trial.plan = entry->digest & ~(uint64_t)1;
     if (sizes)
         keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;

@@ -45,7 +45,7 @@ static void copy_output(struct mapped *mapped, uint64_t touched, void *to, const
 }
 
 void copies_make(struct mapped *mapped, const struct schedule *schedule, const struct step *step,
-                 void *to, const void *from)
+                 bool streams, void *to, const void *from)
 {
     const size_t bytes = (size_t)step->bytes;
     tutti_copy *known = known_to(mapped, step->to.kind, bytes);
@@ -53,7 +53,9 @@ void copies_make(struct mapped *mapped, const struct schedule *schedule, const s
     /* A block that is in place already costs nothing, and tells nothing about stores. */
     if (to == from)
         return;
-    if (known)
+    if (known && streams)
+        tutti_copy_stream(to, from, bytes);
+    else if (known)
         mapped_copy(known, to, from, bytes);
     else if (is_output(mapped, schedule, step))
         copy_output(mapped, schedule->user_bytes, to, from, bytes);

@@ -66,6 +66,7 @@ enum {
     MAPPED_FEW_BYTES_SAMPLES = 16, /* that are timed before plain stores are judged */
     MAPPED_RECORDS = 64,
     MAPPED_CLAIMS = 64,     /* messages of a member that may be read in place, at a time */
+    MAPPED_TRIALS = 64,     /* plans whose stores are compared, see trial.h */
     MAPPED_MEMORIES = 1024, /* pieces of registered memory in a group at a time */
     MAPPED_PAGE = 4096,
     MAPPED_CHUNK_MAX = 256 * 1024, /* bytes; fewer hand-overs beat staying in L2 */
@@ -130,6 +131,7 @@ struct mapped_area {
     struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
     struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits.h */
     struct mapped_counter l2;       /* bytes of one of the owner's CPUs; 0: unknown */
+    _Alignas(64) _Atomic uint64_t trials[MAPPED_TRIALS];
     struct peer_reads_word reads;
     _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
     _Alignas(4096) _Atomic uint32_t freed[MAPPED_MEMORIES]; /* the number that was in this place */

@@ -76,6 +76,8 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->undecided = call->registered != NULL;
     run->window_pages = window_pages(call->mapped, call->schedule);
     run->exhausted = false;
+    run->streams = call->trial && trial_streams(call->trial, call->mapped);
+    run->began = call->trial && call->mapped->self == 0 ? tutti_copy_ticks() : 0;
     return TUTTI_OK;
 }
 
@@ -391,8 +393,8 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
         if (is_own_memory(run, &step->a))
             return peer_reads_copy(run->call.mapped, step->a.local_peer, memory_of(run, &step->to),
                                    memory_of(run, &step->a), (size_t)step->bytes);
-        copies_make(run->call.mapped, run->call.schedule, step, memory_of(run, &step->to),
-                    memory_of(run, &step->a));
+        copies_make(run->call.mapped, run->call.schedule, step, run->streams,
+                    memory_of(run, &step->to), memory_of(run, &step->a));
         return TUTTI_OK;
     default:
         *worked += compute(run, step);
@@ -505,6 +507,9 @@ tutti_status run_advance(struct run *run)
         run->cursor = 0;
     }
     finish_pages(run);
+    if (run->began)
+        trial_took(run->call.trial, tutti_copy_ticks() - run->began,
+                   schedule->pages * (uint64_t)MAPPED_PAGE);
     return TUTTI_OK;
 }
 

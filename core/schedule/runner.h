@@ -20,6 +20,7 @@
 #include "schedule/mapped_memory.h"
 #include "schedule/mapped_waits.h"
 #include "schedule/schedule.h"
+#include "schedule/trial.h"
 
 enum { RUN_BUDGET_BYTES = 1 << 20 }; /* copied or reduced in one run_advance(): some 100 µs */
 
@@ -115,6 +116,7 @@ struct run_call {
     const struct schedule *registered;
     const struct mapped_references *references; /* what my line shows; NULL: none */
     int decider;
+    struct trial *trial;     /* of the plan, where ranks share CPUs; NULL: no copy streams for it */
     const struct wire *wire; /* NULL: the schedule has no messages */
     void *wire_user;
     struct blocks in; /* never written; may be out */
@@ -145,6 +147,8 @@ struct run {
     bool announced;
     bool undecided; /* which schedule is taken */
     bool exhausted; /* the last advance ended because of its budget */
+    uint64_t began; /* in ticks; 0: this member does not time the trial */
+    bool streams;   /* as the trial says */
     uint64_t ticket_stride;
     struct run_ticket *tickets;
     unsigned char *ticket_memory, *scratch;
