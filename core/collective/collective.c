@@ -177,6 +177,13 @@ static inline __attribute__((always_inline)) bool is_interrupted(const struct tu
            (i % WAITING_VERDICT_EVERY == 0 && control_verdict_status(group->control));
 }
 
+/* Whether a peer is on the CPU of a spinning call, at turn `i`: the general wait leaves it to that peer. */
+static inline bool shares_cpu(struct tutti_group *group, unsigned i)
+{
+    return i % WAITING_SHARES_EVERY == WAITING_SHARES_EVERY - 1 &&
+           group->source.shares_cpu(&group->source);
+}
+
 /* Moves the call while the progress lock is held anyway; most small ones are complete afterwards.
  * Another thread that wants the lock ends it. */
 static void spin(struct tutti_group *group, struct call *call)
@@ -209,6 +216,8 @@ static void spin(struct tutti_group *group, struct call *call)
             i = 0;
         } else if (yields)
             yield(engine);
+        else if (shares_cpu(group, i))
+            return;
         else if (!algorithm_by_engine(algorithm->kind)) /* whose tests take longer than the pause */
             engine_relax();
     }
@@ -244,7 +253,7 @@ static inline bool meets_now(struct tutti_group *group, const struct collective 
 
         if (status != TUTTI_ERR_NOT_READY)
             return !status;
-        if (i >= spins || is_interrupted(group, i))
+        if (i >= spins || is_interrupted(group, i) || shares_cpu(group, i))
             return false;
         engine_relax();
     }

@@ -245,6 +245,19 @@ static void pause_of(bool spins)
         sched_yield();
 }
 
+/* Whether a peer that may have work to do is on this thread's CPU. */
+static bool shares_cpu(struct progress_engine *engine)
+{
+    bool shares = false;
+
+    if (!engine_try(engine))
+        return false;
+    for (struct engine_source *s = engine->sources; s && !shares; s = s->next)
+        shares = s->shares_cpu(s);
+    engine_release(engine);
+    return shares;
+}
+
 /* Whether the next yield may help. Where several threads of a CPU wait, each of them takes long. */
 static bool may_yield(struct patience *patience, unsigned yields)
 {
@@ -254,11 +267,26 @@ static bool may_yield(struct patience *patience, unsigned yields)
                                        clock_now_ns() - patience->yields_ns < WAITING_YIELDS_NS);
 }
 
+/* Where a peer is on this CPU: passes over the spins, and over the yields if the first ones have not switched. */
+static void leave_cpu(struct progress_engine *engine, unsigned spins, struct patience *patience)
+{
+    if (patience->idle < spins) {
+        if (patience->idle % WAITING_SHARES_EVERY == WAITING_SHARES_FIRST && shares_cpu(engine))
+            patience->idle = spins;
+    } else if (patience->idle == spins + WAITING_YIELDS_TRIED &&
+               clock_now_ns() - patience->yields_ns <
+                   WAITING_YIELDS_TRIED * WAITING_YIELD_ALONE_NS &&
+               shares_cpu(engine)) {
+        patience->idle = spins + WAITING_YIELDS;
+    }
+}
+
 /* Spins, yields, and rests once neither helps. False: `until_ns` has come. */
 static bool be_patient(struct progress_engine *engine, const struct wanted *wanted,
                        int64_t until_ns, unsigned spins, struct patience *patience,
                        struct waiter *waiter)
 {
+    leave_cpu(engine, spins, patience);
     if (patience->idle < spins || may_yield(patience, patience->idle - spins)) {
         pause_of(patience->idle++ < spins);
         return true;

@@ -50,6 +50,8 @@ struct engine_source {
     bool polled; /* nothing wakes a sleeper for it: it is asked again and again, between naps */
     bool naps;   /* the same for the time being; set by may_sleep */
     void (*awake)(struct engine_source *source);
+    /* Whether a peer that may have work to do is on this thread's CPU. */
+    bool (*shares_cpu)(struct engine_source *source);
 };
 
 struct progress_engine {

@@ -15,6 +15,8 @@
  *        where ranks outnumber the CPUs (oversubscribed), nor for a backend whose own threads need the CPU
  *        (no_spin).
  * yield  polls YIELDS times with sched_yield() between. After YIELDS_MIN times it also ends once YIELDS_NS have passed.
+ *        With a peer on the thread's CPU it begins after SHARES_FIRST spins, and ends after YIELDS_TRIED yields if
+ *        these have not switched.
  * eager  goes on so while bytes that move only when they are polled should still be under way.
  * doze   sleeps DOZE_MS at most behind a fence of this CPU alone.
  * sleep  sleeps SLEEP_MS at most behind a fence that reaches every CPU of a peer (membarrier).
@@ -42,6 +44,15 @@ enum {
     WAITING_YIELDS_AT_ONCE = 16,
     WAITING_YIELDS_OF_MANY = 1,
     WAITING_MANY = 25, /* ranks of a host */
+    /*
+     * A peer on the CPU of a waiting thread does its work as soon as the thread leaves the CPU. So the thread looks
+     * for such peers every so many spins. Between threads of different scheduling groups (sessions, control groups)
+     * sched_yield() does not switch: then the first yields take no longer than system calls.
+     */
+    WAITING_SHARES_EVERY = 64,
+    WAITING_SHARES_FIRST = 8,
+    WAITING_YIELDS_TRIED = 4,
+    WAITING_YIELD_ALONE_NS = 700,
     WAITING_LOOK_EVERY = 1024,
     /* Polls of a collective at once, under the lock that its caller holds anyway, between two looks at the
      * verdict. */

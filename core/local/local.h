@@ -31,6 +31,7 @@ struct local_line {
     _Alignas(128) _Atomic uint32_t sleeping;
     _Atomic uint32_t heavy_fence; /* this local peer sleeps with membarrier(2) */
     _Atomic uint32_t left;
+    _Atomic uint32_t cpu; /* on which it waited last, plus one; 0: not known */
     struct announce last; /* written before `left` */
     _Atomic uint64_t nonce;
 };
@@ -131,6 +132,10 @@ static inline void local_awake(struct local_peers *local)
 {
     atomic_store_explicit(&local->page->lines[local->self].sleeping, 0, memory_order_relaxed);
 }
+
+/* Tells on which CPU this thread waits. Whether a local peer that does not sleep was on the same one when it waited
+ * last: then this CPU does its work as soon as the thread leaves it. */
+bool local_shares_cpu(struct local_peers *local);
 
 void local_ring(const struct local_peers *local, int index);
 void local_ring_all(const struct local_peers *local);

@@ -8,6 +8,7 @@
  * the page is read before the death of its process is judged, so the process counts as left and not
  * as lost.
  */
+#include <sched.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -98,6 +99,7 @@ static void leave(struct local_peers *local, const struct announce *last)
     if (local->state != LOCAL_READY)
         return;
     local->page->lines[local->self].last = *last;
+    atomic_store_explicit(&local->page->lines[local->self].cpu, 0, memory_order_relaxed);
     atomic_store(&local->page->lines[local->self].left, 1);
     local_ring_all(local);
 }
@@ -105,6 +107,23 @@ static void leave(struct local_peers *local, const struct announce *last)
 static bool are_all(const struct local_peers *local)
 {
     return local->state == LOCAL_READY && local->count == local->control->size;
+}
+
+bool local_shares_cpu(struct local_peers *local)
+{
+    _Atomic uint32_t *own = &local->page->lines[local->self].cpu;
+    const int cpu = sched_getcpu();
+
+    if (cpu < 0)
+        return false;
+    const uint32_t told = (uint32_t)cpu + 1;
+    if (atomic_load_explicit(own, memory_order_relaxed) != told)
+        atomic_store_explicit(own, told, memory_order_relaxed);
+    for (int i = 0; i < local->count; i++)
+        if (i != local->self && !local_sleeps(local, i) &&
+            atomic_load_explicit(&local->page->lines[i].cpu, memory_order_relaxed) == told)
+            return true;
+    return false;
 }
 
 const struct control_local_ops local_page_ops = {

@@ -344,6 +344,13 @@ static void tell_awake(struct engine_source *source)
         local_awake(group->local);
 }
 
+static bool shares_cpu(struct engine_source *source)
+{
+    struct tutti_group *group = group_of_source(source);
+
+    return group->local && local_shares_cpu(group->local);
+}
+
 static bool may_sleep(struct engine_source *source)
 {
     struct tutti_group *group = group_of_source(source);
@@ -365,5 +372,6 @@ void group_source_init(struct tutti_group *group)
                                            .may_sleep = may_sleep,
                                            .polled = p2p_is_polled(group->ways.p2p_engine) ||
                                                      native_is_polled(group),
-                                           .awake = tell_awake};
+                                           .awake = tell_awake,
+                                           .shares_cpu = shares_cpu};
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of an engine's source that a test seldom plays: it may sleep, and nobody has to be told. */
+/* The parts of an engine's source that a test seldom plays: it may sleep, nobody has to be told, and no
+ * peer is on the CPU. */
 #pragma once
 
 #include "engine/engine.h"
@@ -14,6 +15,12 @@ static inline bool quiet_may_sleep(struct engine_source *source)
 {
     (void)source;
     return true;
+}
+
+static inline bool quiet_shares_cpu(struct engine_source *source)
+{
+    (void)source;
+    return false;
 }
 
 static inline void quiet_awake(struct engine_source *source)

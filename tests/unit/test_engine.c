@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine over a source that the test plays. tests/rank/rank_work.c has threads that wait. */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -35,7 +36,8 @@ static const struct engine_source calls = {.progress = progress,
                                            .look = look,
                                            .sleep = quiet_sleep,
                                            .may_sleep = quiet_may_sleep,
-                                           .awake = quiet_awake};
+                                           .awake = quiet_awake,
+                                           .shares_cpu = quiet_shares_cpu};
 
 Test(engine, steady_traffic_does_not_hide_deadlines_from_a_poller)
 {
@@ -135,6 +137,53 @@ static void *take_and_release(void *engine)
 }
 
 /* Else a thread that receives would keep out one that sends what it waits for. */
+static unsigned quick_progress(struct engine_source *source)
+{
+    ((struct slow *)source)->polls++;
+    return 0;
+}
+
+static bool shares_cpu(struct engine_source *source)
+{
+    (void)source;
+    return true;
+}
+
+/* How many polls a wait makes before it looks and rests. */
+static unsigned polls_before_rest(bool shares)
+{
+    struct progress_engine engine;
+    struct slow slow = {.source = calls};
+
+    slow.source.progress = quick_progress;
+    slow.source.look = slow_look;
+    if (shares)
+        slow.source.shares_cpu = shares_cpu;
+    cr_assert_eq(engine_init(&engine), TUTTI_OK);
+    engine_add(&engine, &slow.source);
+    engine_wait_ns(&engine, 5000000);
+    engine_remove(&engine, &slow.source);
+    engine_fini(&engine);
+    return slow.polls_before_look;
+}
+
+/* Yields that come back at once are four. Where another program wants the CPU they do switch, up to 40 times. */
+Test(engine, beside_a_peer_on_its_cpu_a_wait_passes_over_spins_and_yields_that_do_not_switch)
+{
+    enum { FEW = 8 + 4 + 2, YIELDS = 40, SPINS_LOOKED_AT = 1000 };
+    const int64_t end = clock_deadline_ms(10000);
+    unsigned least = UINT_MAX;
+
+    cr_expect_geq(polls_before_rest(false), SPINS_LOOKED_AT);
+    while (least > FEW && clock_now_ns() < end) {
+        const unsigned polls = polls_before_rest(true);
+
+        cr_assert_leq(polls, FEW + YIELDS);
+        least = polls < least ? polls : least;
+    }
+    cr_expect_leq(least, FEW);
+}
+
 Test(engine, who_has_the_lock_sees_that_another_thread_wants_it)
 {
     const int64_t end = clock_deadline_ms(10000);

@@ -60,7 +60,8 @@ int main(void)
                                    .look = look,
                                    .sleep = quiet_sleep,
                                    .may_sleep = quiet_may_sleep,
-                                   .awake = quiet_awake};
+                                   .awake = quiet_awake,
+                                   .shares_cpu = quiet_shares_cpu};
     pthread_t threads[THREADS];
     unsigned seed = 1;
 
