@@ -6,6 +6,7 @@ figure is their median. A program that failed in a cell has no figure there, sin
 may have made it slow before. Ratios are the best peer's median divided by tutti's, above 1 if tutti
 is faster.
 """
+import os
 import re
 from collections import Counter, namedtuple
 
@@ -24,8 +25,8 @@ NEAR, FAR, UNPROBED = 'near', 'far', '-'
 
 
 def regimes_of(ranks):
-    """The link is probed between two ranks only."""
-    return (NEAR, FAR) if ranks == 2 else (UNPROBED,)
+    """The link is probed between two ranks, and on a host of two CPUs (measure.h)."""
+    return (NEAR, FAR) if ranks == 2 or os.sysconf('SC_NPROCESSORS_ONLN') == 2 else (UNPROBED,)
 
 
 def quantile(values, part):
