@@ -181,7 +181,7 @@ static inline __attribute__((always_inline)) bool is_interrupted(const struct tu
 static inline bool shares_cpu(struct tutti_group *group, unsigned i)
 {
     return i % WAITING_SHARES_EVERY == WAITING_SHARES_EVERY - 1 &&
-           group->source.shares_cpu(&group->source);
+           group->source.shares_cpu(&group->source, true);
 }
 
 /* Moves the call while the progress lock is held anyway; most small ones are complete afterwards.
@@ -208,6 +208,8 @@ static void spin(struct tutti_group *group, struct call *call)
             return;
         if (i == 0) { /* an engine may have done the call before */
             yields = yields_for(group, algorithm);
+            if (yields)
+                (void)group->source.shares_cpu(&group->source, false);
             turns = yields + spins_for(group, algorithm->kind);
         }
         if (i >= turns) {

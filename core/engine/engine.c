@@ -188,6 +188,8 @@ static bool is_eager(const struct progress_engine *engine)
 struct patience {
     unsigned idle;
     int64_t yields_ns; /* since when it yields */
+    int64_t tried_ns;  /* that the first yields took */
+    bool shares;       /* a peer is on this CPU */
     bool slept;
 };
 
@@ -237,25 +239,35 @@ enum engine_waited engine_waited(const struct progress_engine *engine,
     return waited;
 }
 
-static void pause_of(bool spins)
-{
-    if (spins)
-        engine_relax();
-    else
-        sched_yield();
-}
-
-/* Whether a peer that may have work to do is on this thread's CPU. */
-static bool shares_cpu(struct progress_engine *engine)
+/* Tells on which CPU this thread waits. `asks`: whether a peer that may have work to do is on it, too. */
+static bool shares_cpu(struct progress_engine *engine, bool asks)
 {
     bool shares = false;
 
     if (!engine_try(engine))
         return false;
-    for (struct engine_source *s = engine->sources; s && !shares; s = s->next)
-        shares = s->shares_cpu(s);
+    for (struct engine_source *s = engine->sources; s; s = s->next)
+        shares |= s->shares_cpu(s, asks && !shares);
     engine_release(engine);
     return shares;
+}
+
+/* Where a peer is on this CPU: passes over the spins, and over the yields if the first ones have not switched. */
+static void leave_cpu(struct progress_engine *engine, unsigned spins, struct patience *patience)
+{
+    if (patience->idle < spins) {
+        patience->shares = patience->idle % WAITING_SHARES_EVERY == WAITING_SHARES_FIRST &&
+                           shares_cpu(engine, true);
+        if (patience->shares)
+            patience->idle = spins;
+    } else if (patience->idle == 0) {
+        (void)shares_cpu(engine, false);
+    } else if (patience->idle == spins + WAITING_YIELDS_TRIED &&
+               patience->tried_ns < WAITING_YIELDS_TRIED * WAITING_YIELD_ALONE_NS &&
+               shares_cpu(engine, true)) {
+        patience->shares = true;
+        patience->idle = spins + WAITING_YIELDS;
+    }
 }
 
 /* Whether the next yield may help. Where several threads of a CPU wait, each of them takes long. */
@@ -267,18 +279,14 @@ static bool may_yield(struct patience *patience, unsigned yields)
                                        clock_now_ns() - patience->yields_ns < WAITING_YIELDS_NS);
 }
 
-/* Where a peer is on this CPU: passes over the spins, and over the yields if the first ones have not switched. */
-static void leave_cpu(struct progress_engine *engine, unsigned spins, struct patience *patience)
+static void yield(struct patience *patience, unsigned yields)
 {
-    if (patience->idle < spins) {
-        if (patience->idle % WAITING_SHARES_EVERY == WAITING_SHARES_FIRST && shares_cpu(engine))
-            patience->idle = spins;
-    } else if (patience->idle == spins + WAITING_YIELDS_TRIED &&
-               clock_now_ns() - patience->yields_ns <
-                   WAITING_YIELDS_TRIED * WAITING_YIELD_ALONE_NS &&
-               shares_cpu(engine)) {
-        patience->idle = spins + WAITING_YIELDS;
-    }
+    const bool timed = yields < WAITING_YIELDS_TRIED;
+    const int64_t begin = timed ? clock_now_ns() : 0;
+
+    sched_yield();
+    if (timed)
+        patience->tried_ns += clock_now_ns() - begin;
 }
 
 /* Spins, yields, and rests once neither helps. False: `until_ns` has come. */
@@ -287,12 +295,21 @@ static bool be_patient(struct progress_engine *engine, const struct wanted *want
                        struct waiter *waiter)
 {
     leave_cpu(engine, spins, patience);
-    if (patience->idle < spins || may_yield(patience, patience->idle - spins)) {
-        pause_of(patience->idle++ < spins);
+    if (patience->idle < spins) {
+        engine_relax();
+        patience->idle++;
+        return true;
+    }
+    if (may_yield(patience, patience->idle - spins)) {
+        yield(patience, patience->idle - spins);
+        patience->idle++;
         return true;
     }
     if (is_eager(engine)) {
-        pause_of(spins > 0);
+        if (spins && !patience->shares)
+            engine_relax();
+        else
+            sched_yield();
         return true;
     }
     engine_look(engine);

@@ -50,8 +50,9 @@ struct engine_source {
     bool polled; /* nothing wakes a sleeper for it: it is asked again and again, between naps */
     bool naps;   /* the same for the time being; set by may_sleep */
     void (*awake)(struct engine_source *source);
-    /* Whether a peer that may have work to do is on this thread's CPU. */
-    bool (*shares_cpu)(struct engine_source *source);
+    /* Tells peers on which CPU this thread waits. `asks`: whether a peer that may have work to do was on the same
+     * one when it waited last. */
+    bool (*shares_cpu)(struct engine_source *source, bool asks);
 };
 
 struct progress_engine {

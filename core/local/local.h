@@ -133,9 +133,11 @@ static inline void local_awake(struct local_peers *local)
     atomic_store_explicit(&local->page->lines[local->self].sleeping, 0, memory_order_relaxed);
 }
 
-/* Tells on which CPU this thread waits. Whether a local peer that does not sleep was on the same one when it waited
- * last: then this CPU does its work as soon as the thread leaves it. */
-bool local_shares_cpu(struct local_peers *local);
+/*
+ * Tells on which CPU this thread waits. `asks`: whether a local peer that is awake was on the same one when it waited
+ * last: then this CPU does its work as soon as the thread leaves it. The peer may run elsewhere by now.
+ */
+bool local_shares_cpu(struct local_peers *local, bool asks);
 
 void local_ring(const struct local_peers *local, int index);
 void local_ring_all(const struct local_peers *local);

@@ -99,7 +99,6 @@ static void leave(struct local_peers *local, const struct announce *last)
     if (local->state != LOCAL_READY)
         return;
     local->page->lines[local->self].last = *last;
-    atomic_store_explicit(&local->page->lines[local->self].cpu, 0, memory_order_relaxed);
     atomic_store(&local->page->lines[local->self].left, 1);
     local_ring_all(local);
 }
@@ -109,19 +108,26 @@ static bool are_all(const struct local_peers *local)
     return local->state == LOCAL_READY && local->count == local->control->size;
 }
 
-bool local_shares_cpu(struct local_peers *local)
+/* One that has left waits for nothing that we could do. */
+static bool is_awake(const struct local_line *line)
 {
-    _Atomic uint32_t *own = &local->page->lines[local->self].cpu;
+    return !atomic_load_explicit(&line->sleeping, memory_order_relaxed) &&
+           !atomic_load_explicit(&line->left, memory_order_relaxed);
+}
+
+bool local_shares_cpu(struct local_peers *local, bool asks)
+{
+    struct local_line *lines = local->page->lines, *own = &lines[local->self];
     const int cpu = sched_getcpu();
 
     if (cpu < 0)
         return false;
     const uint32_t told = (uint32_t)cpu + 1;
-    if (atomic_load_explicit(own, memory_order_relaxed) != told)
-        atomic_store_explicit(own, told, memory_order_relaxed);
-    for (int i = 0; i < local->count; i++)
-        if (i != local->self && !local_sleeps(local, i) &&
-            atomic_load_explicit(&local->page->lines[i].cpu, memory_order_relaxed) == told)
+    if (atomic_load_explicit(&own->cpu, memory_order_relaxed) != told)
+        atomic_store_explicit(&own->cpu, told, memory_order_relaxed);
+    for (int i = 0; asks && i < local->count; i++)
+        if (i != local->self && is_awake(&lines[i]) &&
+            atomic_load_explicit(&lines[i].cpu, memory_order_relaxed) == told)
             return true;
     return false;
 }

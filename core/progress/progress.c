@@ -344,11 +344,13 @@ static void tell_awake(struct engine_source *source)
         local_awake(group->local);
 }
 
-static bool shares_cpu(struct engine_source *source)
+/* The members of a group that has failed may be dead. */
+static bool shares_cpu(struct engine_source *source, bool asks)
 {
     struct tutti_group *group = group_of_source(source);
 
-    return group->local && local_shares_cpu(group->local);
+    return group->local && !control_verdict_status(group->control) &&
+           local_shares_cpu(group->local, asks);
 }
 
 static bool may_sleep(struct engine_source *source)

@@ -44,6 +44,14 @@ static void copy_output(struct mapped *mapped, uint64_t touched, void *to, const
         reduce_copy(to, from, bytes);
 }
 
+/* Not as `known` would choose. Plain stores are judged anew: the lines that they find are in no cache now. */
+static void stream_past(tutti_copy *known, void *to, const void *from, size_t bytes)
+{
+    tutti_copy_stream(to, from, bytes);
+    known->plain_bytes = 0;
+    known->samples = 0;
+}
+
 void copies_make(struct mapped *mapped, const struct schedule *schedule, const struct step *step,
                  bool streams, void *to, const void *from)
 {
@@ -54,7 +62,7 @@ void copies_make(struct mapped *mapped, const struct schedule *schedule, const s
     if (to == from)
         return;
     if (known && streams)
-        tutti_copy_stream(to, from, bytes);
+        stream_past(known, to, from, bytes);
     else if (known)
         mapped_copy(known, to, from, bytes);
     else if (is_output(mapped, schedule, step))

@@ -17,6 +17,7 @@
  *              row; of one call at a time
  *     in, out  the windows of staging: chunks lie one behind the other, each in whole pages, and begin
  *              anew at the window's beginning; touched when first used
+ *     trials   which way calls of its plans go, see trial.h: no more than how bytes are stored
  *     reads    what the owner says of its own memory, see peer_reads.h
  *     part     the owner's part of a round (rounds.h); touched when first used
  *     rounds   what all members write to in rounds: that of the first local peer serves all

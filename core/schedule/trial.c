@@ -3,13 +3,15 @@
 
 #include "schedule/mapped.h"
 
-/* Plans that share a word take the other's, or none: plain stores. */
+/* The word of another plan in the same place means that no copy streams for the trial. */
 bool trial_streams(const struct trial *trial, const struct mapped *mapped)
 {
     _Atomic uint64_t *word = &mapped->areas[0]->trials[trial->plan / 2 % MAPPED_TRIALS];
 
-    if (mapped->self == 0)
+    if (mapped->self == 0) {
         atomic_store_explicit(word, trial->plan + trial->streams, memory_order_relaxed);
+        return trial->streams;
+    }
     return atomic_load_explicit(word, memory_order_relaxed) == trial->plan + 1;
 }
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the members of a crowded host store what their local peers read, call by call of one plan: each copy as
- * plugin_copy.h chooses, or all by streaming stores.
+ * How the members of a crowded host store what their local peers read, call by call of one plan: each
+ * copy as plugin_copy.h chooses, or all by streaming stores.
  *
  * Where ranks share CPUs, what a copy costs the writer does not tell. A peer on the same CPU makes plain
- * stores cheap, one on another chiplet makes them cost five times as much, and what is stored costs the
- * readers, too. So whole calls are compared. The first local peer times its calls: a block of them goes the
- * chosen way, and now and then a block goes the other way. The first calls of a block only bring caches and windows to what its stores make of them, and the
- * fastest of the rest counts. It shows the way of a call in its area before it announces the call, and the others
- * follow: a member that tried alone would not feel what the stores of all cost.
+ * stores cheap, one on another chiplet makes them cost five times as much, and what is stored costs
+ * the readers, too. So whole calls are compared. The first local peer times its calls: a block of them goes
+ * the chosen way, and now and then a block goes the other way. The first calls of a block only bring
+ * caches and windows to what its stores make of them. The fastest of the rest counts. The others follow: a
+ * member that tried alone would not feel what the stores of all cost. They read the way when they begin a
+ * call, so one that begins before the first local peer follows a call later.
+ *
+ * In an operation with a root the first local peer may feel its own stores alone, or its own reads. Both cost
+ * less the way that is better for all.
  */
 #pragma once
 
@@ -19,8 +23,8 @@ enum {
     TRIAL_WARM_BYTES = 4 * 1024 * 1024, /* of the windows: they are filled twice */
     TRIAL_CALLS = 4,                    /* of a block that count */
     TRIAL_PAUSE_MAX = 127,              /* blocks between two trials */
-    TRIAL_WINS = 2,                     /* in a row, before the other way is chosen */
-    TRIAL_WINS_BY = 8                   /* it takes less by at least one of so many parts */
+    TRIAL_WINS = 2,                     /* trials in a row that the other way must win */
+    TRIAL_WINS_BY = 8 /* it wins if it is faster by this part of its time, an eighth */
 };
 
 /* Of a plan. But for `plan` all zero: nothing is known yet. */
@@ -31,10 +35,10 @@ struct trial {
     uint64_t bytes;   /* of the windows that this block has used */
     uint32_t calls;   /* of this block that have counted */
     uint32_t blocks;  /* of the chosen way that are still to come before the next trial */
-    uint32_t pause;   /* how many those were */
-    uint32_t wins;    /* of the other way, in a row */
-    bool chosen;      /* streaming stores */
-    bool streams;     /* the way of this block */
+    uint32_t pause;   /* blocks between the last trial and the next one */
+    uint32_t wins;    /* trials in a row that the other way has won */
+    bool chosen;      /* all copies stream in the chosen way */
+    bool streams;     /* all copies stream in this block */
 };
 
 struct mapped;

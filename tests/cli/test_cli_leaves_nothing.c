@@ -182,6 +182,20 @@ Test(leaves_nothing, when_every_rank_is_done, .timeout = 30)
     ran_free(&r);
 }
 
+/* timeout(1) begins a process group, which is orphaned with its rank. */
+Test(leaves_nothing, that_a_rank_has_stopped, .timeout = 30)
+{
+    g_autofree char *marker = g_strdup_printf("6%d.1", getpid());
+    struct ran r = ran("$TUTTI run -n 2 --grace 20 -- sh -c 'timeout 60 sh -c \"kill -STOP \\$\\$; "
+                       "exec sleep %s\" & sleep 0.3'",
+                       marker);
+
+    cr_assert_eq(r.code, 0);
+    cr_assert_eq(processes_with(marker), 0);
+    cr_assert_lt(r.seconds, PATIENCE_S);
+    ran_free(&r);
+}
+
 Test(leaves_nothing, and_twenty_launches_at_once_do_not_meet, .timeout = 120)
 {
     char *folder = folder_new();

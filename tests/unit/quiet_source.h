@@ -17,9 +17,10 @@ static inline bool quiet_may_sleep(struct engine_source *source)
     return true;
 }
 
-static inline bool quiet_shares_cpu(struct engine_source *source)
+static inline bool quiet_shares_cpu(struct engine_source *source, bool asks)
 {
     (void)source;
+    (void)asks;
     return false;
 }
 

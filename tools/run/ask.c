@@ -46,7 +46,7 @@ bool ask_for_dump(pid_t rank)
     while (processes && (name = g_dir_read_name(processes))) {
         int pid;
 
-        if (cli_parse_int(name, 1, G_MAXINT, &pid))
+        if (cli_parse_int(name, 1, G_MAXINT, &pid) && process_is_of(pid, rank))
             asked |= ask(pid, rank);
     }
     return asked;

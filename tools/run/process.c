@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/process.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
 #include <stdio.h>

@@ -99,7 +99,7 @@ static void become_rank(const struct start_job *job, int rank, pid_t launcher, i
     int kept = job->pmi_proxies ? pmi_proxy_descriptor(job->pmi_proxies, rank) : -1, error = 0;
 
     /* Not a session: Linux makes a scheduling group of each (autogroup), and sched_yield() leaves the CPU
-     * to threads of the own group alone. */
+     * only to threads of the same scheduling group. */
     setpgid(0, 0);
     /* The signal comes when the launcher dies; getppid() shows a launcher that died before the
      * call. */
