@@ -76,8 +76,12 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->undecided = call->registered != NULL;
     run->window_pages = window_pages(call->mapped, call->schedule);
     run->exhausted = false;
-    run->streams = call->trial && trial_streams(call->trial, call->mapped);
-    run->began = call->trial && call->mapped->self == 0 ? tutti_copy_ticks() : 0;
+    run->streams = false;
+    run->began = 0;
+    if (call->trial && call->mapped) {
+        run->streams = trial_streams(call->trial, call->mapped);
+        run->began = call->mapped->self == 0 ? tutti_copy_ticks() : 0;
+    }
     return TUTTI_OK;
 }
 

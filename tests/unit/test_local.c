@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -124,34 +123,6 @@ Test(local, one_sleeper_is_rung_by_its_own_bell_many_by_the_common_one)
                          "case %zu: local peer %d's own bell", c, i);
         cr_expect_eq(rings(members[MEMBERS - 1].local->bell), asleep >= 3, "case %zu", c);
     }
-    leave_all(members);
-}
-
-/* Nobody has waited; then one has, on the CPU of this process; it sleeps; it is awake; it has left. */
-Test(local, one_shares_the_cpu_with_a_local_peer_that_waited_there_and_is_awake)
-{
-    struct member members[MEMBERS];
-    cpu_set_t before, one;
-
-    join_all(members);
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    cr_assert_eq(sched_getaffinity(0, sizeof before, &before), 0);
-    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
-
-    struct local_peers *own = members[0].local, *peer = members[MEMBERS - 1].local;
-
-    cr_expect_not(local_shares_cpu(own, true));
-    cr_expect_not(local_shares_cpu(peer, false));
-    cr_expect(local_shares_cpu(own, true));
-    cr_expect_not(local_shares_cpu(own, false));
-    local_sleep(peer);
-    cr_expect_not(local_shares_cpu(own, true));
-    local_awake(peer);
-    cr_expect(local_shares_cpu(own, true));
-    atomic_store(&own->page->lines[MEMBERS - 1].left, 1);
-    cr_expect_not(local_shares_cpu(own, true));
-    sched_setaffinity(0, sizeof before, &before);
     leave_all(members);
 }
 
