@@ -128,12 +128,20 @@ static int measure_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Whether the host has two CPUs, and this rank may use both. */
+static int may_bind(void)
+{
+    cpu_set_t own;
+
+    return sysconf(_SC_NPROCESSORS_ONLN) == PROBE_CPUS && !sched_getaffinity(0, sizeof own, &own) &&
+           CPU_ISSET(0, &own) && CPU_ISSET(1, &own);
+}
+
 /* The shared words of the first two ranks lie in the file BENCH_PROBE, which the comparing script makes. */
 static void probe_open(const struct subject *s)
 {
     const char *path = getenv("BENCH_PROBE");
-    const int probes = s->size == 2 || sysconf(_SC_NPROCESSORS_ONLN) == PROBE_CPUS;
-    int fd = path && probes ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    int fd = path && (s->size == 2 || may_bind()) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 
     if (fd < 0)
         return;
@@ -195,7 +203,7 @@ static double sleep_while_probed(void)
     probe_round += 1 + PROBE_PARTS * PROBE_ROUNDS;
     for (int rank = 0; rank < 2; rank++)
         while (atomic_load(probe_words + 32 * rank) < probe_round)
-            usleep(PROBE_SLEEP_US);
+            usleep((useconds_t)(PROBE_SLEEP_US * s->size));
     return 0;
 }
 

@@ -25,8 +25,9 @@ NEAR, FAR, UNPROBED = 'near', 'far', '-'
 
 
 def regimes_of(ranks):
-    """The link is probed between two ranks, and on a host of two CPUs (measure.h)."""
-    return (NEAR, FAR) if ranks == 2 or os.sysconf('SC_NPROCESSORS_ONLN') == 2 else (UNPROBED,)
+    """The link is probed between two ranks, and on a host of two CPUs (may_bind() in measure.h)."""
+    two_cpus = os.sysconf('SC_NPROCESSORS_ONLN') == 2 and {0, 1} <= os.sched_getaffinity(0)
+    return (NEAR, FAR) if ranks == 2 or two_cpus else (UNPROBED,)
 
 
 def quantile(values, part):

@@ -42,7 +42,7 @@ void guard_signal_children(int sig, bool (*skip)(int pid, void *user), void *use
         if (cli_parse_int(name, 1, G_MAXINT, &pid) && process_parent(pid) == getpid() &&
             !(skip && skip(pid, user))) {
             kill(pid, sig);
-            kill(pid, SIGCONT); /* one that is stopped would not see it */
+            kill(pid, SIGCONT);
         }
     }
 }

@@ -26,5 +26,6 @@ int guard_run(int (*body)(int guard_fd, void *user), void *user);
 /* The signals that end a job, less those that were ignored when the process started (nohup). */
 void guard_signals(sigset_t *ret_set);
 
-/* Sends `sig` to each direct child of this process, less those that skip() says. */
+/* Sends `sig` to each direct child of this process, less those that skip() says, and SIGCONT: one that is
+ * stopped sees no other signal but SIGKILL. */
 void guard_signal_children(int sig, bool (*skip)(int pid, void *user), void *user);
