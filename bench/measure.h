@@ -198,7 +198,7 @@ static double exchange_time_bound(const struct subject *s)
 }
 
 /* Another rank, which leaves them the CPUs. */
-static double sleep_while_probed(void)
+static double sleep_while_probed(const struct subject *s)
 {
     probe_round += 1 + PROBE_PARTS * PROBE_ROUNDS;
     for (int rank = 0; rank < 2; rank++)
@@ -218,7 +218,7 @@ static double probe(const struct subject *s)
     if (s->size == 2)
         time = exchange_time(s);
     else
-        time = s->rank < 2 ? exchange_time_bound(s) : sleep_while_probed();
+        time = s->rank < 2 ? exchange_time_bound(s) : sleep_while_probed(s);
     return s->max(time * 1e9);
 }
 
