@@ -140,8 +140,9 @@ static unsigned yields_for(const struct tutti_group *group, const struct algorit
 
     if (!yields || engine_spins(&group->context->engine))
         return 0;
-    return group->ways.mapped.local_size < WAITING_MANY ? WAITING_YIELDS_AT_ONCE
-                                                        : WAITING_YIELDS_OF_MANY;
+    return group->ways.mapped.one_session || group->ways.mapped.local_size < WAITING_MANY
+               ? WAITING_YIELDS_AT_ONCE
+               : WAITING_YIELDS_OF_MANY;
 }
 
 /* No thread waits for the CPU with the progress lock. */

@@ -39,11 +39,12 @@ enum {
     WAITING_YIELDS_MIN = 10,
     WAITING_YIELDS_NS = 50000,
     /* Of a blocking call, inline or in rounds, before it rests in a round or goes to the general wait.
-     * Among many ranks most yields only switch to ranks that wait, too. On 2 CPUs 24 ranks reduce 8 bytes
-     * in 80 µs with 16 yields and in 145 with one; 64 ranks take 2,100 and 600. */
+     * Many ranks of several sessions hold up each other with yields, which do not switch to the next rank. On 2 CPUs
+     * 64 ranks in a session each reduce 8 bytes in 1,200 µs with 16 yields and in 360 with one; 64 ranks in one session
+     * take 110 and 240. */
     WAITING_YIELDS_AT_ONCE = 16,
     WAITING_YIELDS_OF_MANY = 1,
-    WAITING_MANY = 25, /* ranks of a host */
+    WAITING_MANY = 25, /* ranks of a host, of several sessions */
     /*
      * A peer on the CPU of a waiting thread does its work as soon as the thread leaves the CPU. So the thread looks
      * for such peers every so many spins. Between threads of different scheduling groups (sessions, control groups)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -398,6 +399,7 @@ tutti_status endpoints_map_test(struct tutti_group *group)
     group->ways.has_mapped = !status;
     if (!status) {
         mapped_tell_l2(&group->ways.mapped, cpu_l2_bytes());
+        mapped_tell_session(&group->ways.mapped, (uint64_t)getsid(0));
         mapped_tell_l3(&group->ways.mapped, cpu_cache_share((uint32_t)local->count));
         peer_reads_begin(&group->ways.mapped, processes, environment_lets_peers_read());
     }

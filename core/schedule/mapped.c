@@ -51,6 +51,24 @@ void mapped_tell_l2(struct mapped *mapped, uint64_t bytes)
     atomic_store_explicit(&mapped->areas[mapped->self]->l2.value, bytes, memory_order_release);
 }
 
+void mapped_tell_session(struct mapped *mapped, uint64_t session)
+{
+    atomic_store_explicit(&mapped->areas[mapped->self]->session.value, session,
+                          memory_order_release);
+}
+
+/* Sessions of two PID namespaces may have the same number: that costs time alone. */
+static bool are_in_one_session(const struct mapped *mapped)
+{
+    const uint64_t first =
+        atomic_load_explicit(&mapped->areas[0]->session.value, memory_order_acquire);
+    bool one = true;
+
+    for (int i = 1; one && i < mapped->local_size; i++)
+        one = atomic_load_explicit(&mapped->areas[i]->session.value, memory_order_acquire) == first;
+    return one;
+}
+
 void mapped_tell_l3(struct mapped *mapped, uint64_t bytes)
 {
     mapped->uncached = bytes;
@@ -64,6 +82,7 @@ void mapped_fit_cpus(struct mapped *mapped, bool crowded)
     const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_acquire);
 
     mapped->copy.wins_by = mapped->copy_out.wins_by = crowded ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
+    mapped->one_session = are_in_one_session(mapped);
     mapped->few_pages = l2 && l2 < MAPPED_L2_MIN ? MAPPED_FEW_OF_SMALL : MAPPED_FEW_PAGES;
 }
 

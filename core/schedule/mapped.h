@@ -132,6 +132,7 @@ struct mapped_area {
     struct mapped_counter in_round; /* where its owner is in a round, see tell() in rounds.c */
     struct mapped_counter awaits;   /* the counters that the owner waits for, see mapped_waits.h */
     struct mapped_counter l2;       /* bytes of one of the owner's CPUs; 0: unknown */
+    struct mapped_counter session;  /* of the owner's process, in its PID namespace */
     _Alignas(64) _Atomic uint64_t trials[MAPPED_TRIALS];
     struct peer_reads_word reads;
     _Atomic uint64_t claims[MAPPED_CLAIMS];                 /* see p2p/p2p_place.c */
@@ -169,6 +170,7 @@ struct mapped {
     uint64_t seen_all;    /* a turn that was seen from every local peer */
     uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
     uint64_t uncached;    /* so many bytes of the caller's, or more, do not stay in a cache */
+    bool one_session;     /* all local peers and this member are in the same session */
     uint32_t few_pages;   /* operations that fill more use half of the windows */
     tutti_copy copy;      /* into my windows */
     tutti_copy copy_out;  /* into local peers' outputs */
@@ -202,11 +204,14 @@ void mapped_free(struct mapped *mapped);
 
 /* Each member tells the bytes of a level 2 cache, before the group is complete. */
 void mapped_tell_l2(struct mapped *mapped, uint64_t bytes);
+/* The same for the session of its process: sched_yield() leaves the CPU only to threads of the same session. */
+void mapped_tell_session(struct mapped *mapped, uint64_t session);
 /* This member's part of the level 3 caches. */
 void mapped_tell_l3(struct mapped *mapped, uint64_t bytes);
 
 /* Once all have told: when streaming stores are worth it (`crowded`: ranks outnumber the CPUs;
- * members may differ), and how much of the windows is used, which is the same on all. */
+ * members may differ), whether all are in one session, and how much of the windows is used, which is the same
+ * on all. */
 void mapped_fit_cpus(struct mapped *mapped, bool crowded);
 
 /* Copies at least MAPPED_FEW_BYTES by the kind of store that costs less, by what is known in `copy`. */

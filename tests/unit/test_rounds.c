@@ -220,6 +220,23 @@ static void expect_window(const uint64_t l2[MEMBERS], uint32_t pages)
     host_close(&host);
 }
 
+/* Whether yields switch to the others. */
+Test(rounds, members_know_whether_all_are_in_one_session, .timeout = 5)
+{
+    for (int others = 0; others < 2; others++) {
+        struct host host;
+
+        host_open(&host);
+        for (int i = 0; i < MEMBERS; i++)
+            mapped_tell_session(&host.mapped[i], i == MEMBERS - 1 && others ? 8 : 7);
+        for (int i = 0; i < MEMBERS; i++) {
+            mapped_fit_cpus(&host.mapped[i], true);
+            cr_expect_eq(host.mapped[i].one_session, !others, "member %d", i);
+        }
+        host_close(&host);
+    }
+}
+
 /* They find each other's chunks by it. */
 Test(rounds, members_use_the_same_part_of_the_windows, .timeout = 5)
 {
