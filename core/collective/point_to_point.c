@@ -154,12 +154,13 @@ ON_THE_WAY enum p2p_now look_for(struct tutti_group *group,
     for (unsigned i = 1; i <= spins && now == P2P_NOW_NOTHING && !engine_is_wanted(engine); i++) {
         const bool moves = i % WAITING_VERDICT_EVERY == 0;
 
-        if (moves && group->source.shares_cpu(&group->source, true))
-            break; /* the general wait leaves the CPU to that peer */
-        if (moves)
+        if (moves) {
+            if (group->source.shares_cpu(&group->source, true))
+                break; /* the general wait leaves the CPU to that peer */
             (void)group->source.progress(&group->source);
-        else if (i > WAITING_VERDICT_EVERY)
+        } else if (i > WAITING_VERDICT_EVERY) {
             engine_relax();
+        }
         now = look(user, moves);
     }
     return now;

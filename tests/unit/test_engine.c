@@ -129,13 +129,6 @@ Test(engine, a_wait_yields_less_often_where_yields_take_long)
     engine_fini(&engine);
 }
 
-static void *take_and_release(void *engine)
-{
-    engine_take(engine);
-    engine_release(engine);
-    return NULL;
-}
-
 static unsigned quick_progress(struct engine_source *source)
 {
     ((struct slow *)source)->polls++;
@@ -198,6 +191,13 @@ Test(engine, beside_a_peer_on_its_cpu_a_wait_passes_over_spins_and_yields_that_d
             return;
     }
     cr_expect_leq(least, FEW);
+}
+
+static void *take_and_release(void *engine)
+{
+    engine_take(engine);
+    engine_release(engine);
+    return NULL;
 }
 
 /* Else a thread that receives would keep out one that sends what it waits for. */
