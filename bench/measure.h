@@ -15,8 +15,9 @@
  * would be calls ahead of the receivers, and the figure would be a rate. Their time is that from when
  * the first rank left the barrier until the last one returned; the ranks share a clock. The slowest
  * rank's own time would not do: if the root leaves the barrier first, the others find the data there
- * when they begin, and the call seems to take no time. Two ranks whose link is probed exchange flags in shared memory
- * behind the barrier, so that the time between the ranks' leaves, which over TCP is that of a message, is no part of it.
+ * when they begin, and the call seems to take no time. Before a call that is timed by itself the ranks also exchange
+ * flags in shared memory behind the barrier. Otherwise the time between the first and the last leave of the library's
+ * barrier would be part of that of the call: the faster some ranks leave it, the more.
  *
  * With two ranks the link between their cores is probed before and after each sample, since a virtual
  * machine's cores may change their distance within seconds: a sample is tagged near or far (hand-over
@@ -34,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,8 +112,13 @@ struct measure_sample {
     double us, link_ns;
 };
 
-static _Atomic uint64_t *probe_words;
-static uint64_t probe_round;
+/* A line of each rank in memory that all see, and how often flags have been exchanged there. */
+enum { MEASURE_LINE_WORDS = 32 };
+static _Atomic uint64_t *flags;
+static uint64_t flags_round;
+
+/* Whether the link is probed, and whether ranks that wait for flags leave the CPU to others. */
+static int probes, yields;
 
 static inline double measure_now(void)
 {
@@ -128,39 +135,62 @@ static int measure_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether the host has two CPUs, and this rank may use both. */
-static int may_bind(void)
+/* How many CPUs this rank may use; 0: not known. */
+static int own_cpus(void)
 {
     cpu_set_t own;
 
-    return sysconf(_SC_NPROCESSORS_ONLN) == PROBE_CPUS && !sched_getaffinity(0, sizeof own, &own) &&
-           CPU_ISSET(0, &own) && CPU_ISSET(1, &own);
+    return sched_getaffinity(0, sizeof own, &own) ? 0 : CPU_COUNT(&own);
 }
 
-/* The shared words of the first two ranks lie in the file BENCH_PROBE, which the comparing script makes. */
-static void probe_open(const struct subject *s)
+/* Whether the host has two CPUs, and this rank may use both. */
+static int may_bind(void)
 {
+    return sysconf(_SC_NPROCESSORS_ONLN) == PROBE_CPUS && own_cpus() == PROBE_CPUS;
+}
+
+/* The flags lie in the file BENCH_PROBE, which the comparing script makes. */
+static void flags_open(const struct subject *s)
+{
+    const size_t bytes = (size_t)s->size * MEASURE_LINE_WORDS * sizeof *flags;
     const char *path = getenv("BENCH_PROBE");
-    int fd = path && (s->size == 2 || may_bind()) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    struct stat found;
 
     if (fd < 0)
         return;
-    void *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fstat(fd, &found) || (size_t)found.st_size < bytes) {
+        fprintf(stderr, "the file of BENCH_PROBE, %s, needs %zu bytes for %d ranks\n", path, bytes,
+                s->size);
+        exit(1);
+    }
+    void *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (words != MAP_FAILED)
-        probe_words = words;
-    if (probe_words && s->rank == 0)
-        memset((void *)probe_words, 0, 4096);
+    if (words == MAP_FAILED)
+        return;
+    flags = words;
+    probes = s->size == 2 || may_bind();
+    yields = s->size > own_cpus();
+    atomic_store(flags + MEASURE_LINE_WORDS * s->rank, 0);
     s->barrier();
 }
 
-/* Each of the two ranks raises a flag, and goes on when it sees the other one's. */
+static void raise_flag(int rank)
+{
+    atomic_store_explicit(flags + MEASURE_LINE_WORDS * rank, ++flags_round, memory_order_release);
+}
+
+static int flag_is_up(int rank)
+{
+    return atomic_load_explicit(flags + MEASURE_LINE_WORDS * rank, memory_order_acquire) >=
+           flags_round;
+}
+
+/* Each of the first two ranks raises its flag, and goes on when it sees the other one's. */
 static void exchange_flags(const struct subject *s)
 {
-    _Atomic uint64_t *mine = probe_words + 32 * s->rank, *other = probe_words + 32 * !s->rank;
-
-    atomic_store_explicit(mine, ++probe_round, memory_order_release);
-    while (atomic_load_explicit(other, memory_order_acquire) < probe_round)
+    raise_flag(s->rank);
+    while (!flag_is_up(!s->rank))
         ;
 }
 
@@ -200,9 +230,9 @@ static double exchange_time_bound(const struct subject *s)
 /* Another rank, which leaves them the CPUs. */
 static double sleep_while_probed(const struct subject *s)
 {
-    probe_round += 1 + PROBE_PARTS * PROBE_ROUNDS;
+    flags_round += 1 + PROBE_PARTS * PROBE_ROUNDS;
     for (int rank = 0; rank < 2; rank++)
-        while (atomic_load(probe_words + 32 * rank) < probe_round)
+        while (!flag_is_up(rank))
             usleep((useconds_t)(PROBE_SLEEP_US * s->size));
     return 0;
 }
@@ -212,7 +242,7 @@ static double probe(const struct subject *s)
 {
     double time;
 
-    if (!probe_words)
+    if (!probes)
         return 0;
     s->barrier();
     if (s->size == 2)
@@ -222,12 +252,17 @@ static double probe(const struct subject *s)
     return s->max(time * 1e9);
 }
 
-/* Before a call that is timed by itself. One rank may leave the library's barrier microseconds before the other one. */
+/* Before a call that is timed by itself. A rank may leave the library's barrier microseconds before another one. */
 static void line_up(const struct subject *s)
 {
     s->barrier();
-    if (probe_words && s->size == 2)
-        exchange_flags(s);
+    if (!flags)
+        return;
+    raise_flag(s->rank);
+    for (int rank = 0; rank < s->size; rank++)
+        while (!flag_is_up(rank))
+            if (yields)
+                sched_yield();
 }
 
 static void touch(const struct subject *s, const struct measure_call *call)
@@ -374,7 +409,7 @@ static void measure(const struct subject *s, const struct measure_call *call, do
     }
     for (int far = 0; far < 2 && s->rank == 0; far++)
         if (have[far])
-            measure_report(s, call, probe_words ? regimes[far] : "-", samples[far], have[far]);
+            measure_report(s, call, probes ? regimes[far] : "-", samples[far], have[far]);
 }
 
 /* -1: no operation is called so. */
@@ -448,7 +483,7 @@ static int measure_main(const struct subject *s, int argc, char **argv)
     float *in = measure_buffer(s, largest), *out = measure_buffer(s, largest);
     if (!in || !out)
         return 1;
-    probe_open(s);
+    flags_open(s);
     for (int i = 2; i < argc; i++) {
         size_t bytes;
 
