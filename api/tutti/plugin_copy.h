@@ -105,14 +105,14 @@ static inline uint64_t tutti_copy_ticks(void)
  * TUTTI_COPY_WINS_BY there.
  *
  * A streaming copy of few KiB is over when most of it still is on its way to memory, and the reader waits for
- * that: 12 KiB seem to take 40 ticks for 1 KiB, and plain stores up to 130. So plain stores stay up to TUTTI_COPY_FAST,
- * and up to half as much again unless `wins_by` is 1.
+ * that: 12 KiB seem to take 40 ticks for 1 KiB, and plain stores up to 130. So plain stores stay up to half as much again
+ * as TUTTI_COPY_FAST.
  */
 static inline int tutti_copy_streaming_wins(const tutti_copy *copy)
 {
     const uint64_t least = copy->wins_by ? (uint64_t)copy->streaming * copy->wins_by
                                          : copy->streaming + (uint64_t)copy->streaming / 2;
-    const uint64_t believed = TUTTI_COPY_FAST + (copy->wins_by == 1 ? 0 : TUTTI_COPY_FAST / 2);
+    const uint64_t believed = TUTTI_COPY_FAST + TUTTI_COPY_FAST / 2;
 
     return copy->streaming && copy->plain > least && copy->plain > believed;
 }

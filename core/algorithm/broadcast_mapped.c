@@ -18,6 +18,7 @@ static void emit(struct schedule *sched, const struct request *req)
         staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
     staging_goes_one_way(sched, &s);
+    sched->decider = (req->root + 1) % sched->local_size;
     if (sched->self == req->root) {
         staging_each(sched, &s, give);
     } else {

@@ -12,6 +12,7 @@ static void emit(struct schedule *sched, const struct request *req)
         staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
     staging_goes_one_way(sched, &s);
+    sched->decider = req->root;
     if (sched->self == req->root) {
         schedule_copy(sched, local_block(req, req->out, sched->self), req->in, req->bytes);
         schedule_meet_all(sched);

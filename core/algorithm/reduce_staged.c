@@ -18,6 +18,7 @@ static void emit(struct schedule *sched, const struct request *req)
     const struct staging s =
         staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
+    sched->decider = req->root;
     if (sched->self == req->root) {
         schedule_meet_all(sched);
         staging_each(sched, &s, reduce);

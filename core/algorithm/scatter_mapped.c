@@ -11,6 +11,7 @@ static void emit(struct schedule *sched, const struct request *req)
     const struct staging s = staging_of(sched, req, req->bytes, 0);
 
     staging_goes_one_way(sched, &s);
+    sched->decider = (req->root + 1) % sched->local_size;
     if (sched->self == req->root) {
         schedule_copy(sched, req->out, local_block(req, req->in, sched->self), req->bytes);
         staging_each(sched, &s, staging_give_blocks);

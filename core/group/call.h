@@ -142,7 +142,7 @@ struct plan_entry {
     struct call_sizes sizes; /* uneven: in the entry's own memory */
     uint32_t users;          /* calls that are queued or running */
     uint64_t mapped_bytes;   /* that one call writes to mapped memory */
-    struct trial trial;      /* of its copies, where ranks share CPUs */
+    struct trial trial;      /* of its copies */
     struct plan plan;
     /* The recorder's entry of each call, without number and bytes, and the engine's description,
      * without number and memory. */

@@ -152,7 +152,7 @@ static tutti_status advance_schedule(struct tutti_group *group, struct call *cal
             registered_offer(call, &run);
         else if (call->packed)
             staged_pieces_of(call, &run);
-        else if (group->needs.crowded && call->plan->schedule.pages > 1)
+        else if (call->plan->trial.may)
             run.trial = &call->plan->trial;
         if (!call->run && !(call->run = group_take_run(group, call)))
             return error_set(TUTTI_ERR_NO_MEMORY, "no memory to run a collective");

@@ -122,7 +122,6 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
         return error_set(TUTTI_ERR_NO_MEMORY, "no memory for a plan");
     entry->fields = *fields;
     entry->digest = XXH3_64bits(fields, sizeof *fields);
-    entry->trial.plan = entry->digest & ~(uint64_t)1;
     if (sizes)
         keep_sizes(entry, sizes, group->size);
     entry->kernels.element_bytes = element;
@@ -142,6 +141,9 @@ static tutti_status plan_new(struct tutti_group *group, const struct call_fields
         plan_free(entry);
         return status;
     }
+    if (group->ways.has_mapped)
+        entry->trial =
+            run_trial(&group->ways.mapped, &entry->schedule, entry->digest, group->needs.crowded);
     entry->record = record_of_fields(fields);
     entry->record.provider = carrier_of(group, entry);
     entry->record.algorithm = entry->plan.algorithm->name;

@@ -2,9 +2,11 @@
 #include "schedule/copies.h"
 
 #include "reduce/reduce.h"
+#include "schedule/trial.h"
 
-/* Calls that touch less than this part of the caches are taken to be in them: one of 4. */
-enum { CACHED_FOR_SURE = 4 };
+/* Calls that touch less than this part of the caches are taken to be in them, one of 4, and those that touch so many
+ * times as much not to be. */
+enum { CACHED_FOR_SURE = 4, UNCACHED_FOR_SURE = 2 };
 
 /* What is known of copies of so many bytes into windows and outputs of local peers; NULL: they are plain. */
 static tutti_copy *known_to(struct mapped *mapped, uint8_t kind, size_t bytes)
@@ -31,17 +33,23 @@ static bool is_output(const struct mapped *mapped, const struct schedule *schedu
            !schedule->tickets;
 }
 
-/* Plain stores fetch lines first that no cache holds. If the call's copies touch less of the caller's memory than the
- * caches hold, but not much less, what else runs on the host decides whether they hold it: the copies are timed. */
-static void copy_output(struct mapped *mapped, uint64_t touched, void *to, const void *from,
-                        size_t bytes)
+bool copies_may_be_cached(const struct mapped *mapped, const struct schedule *schedule)
 {
-    if (touched >= mapped->uncached)
-        tutti_copy_stream(to, from, bytes);
-    else if (touched >= mapped->uncached / CACHED_FOR_SURE)
-        mapped_copy(&mapped->copy_user, to, from, bytes);
-    else
-        reduce_copy(to, from, bytes);
+    return schedule->user_bytes >= mapped->uncached / CACHED_FOR_SURE &&
+           schedule->user_bytes / UNCACHED_FOR_SURE < mapped->uncached && !schedule->tickets;
+}
+
+uint8_t copies_untried_way(const struct mapped *mapped, const struct schedule *schedule)
+{
+    return schedule->user_bytes >= mapped->uncached ? TRIAL_OUTPUTS : 0;
+}
+
+/* Plain stores fetch lines first that no cache holds. */
+static bool output_streams(const struct mapped *mapped, const struct schedule *schedule,
+                           uint8_t way)
+{
+    return copies_may_be_cached(mapped, schedule) ? way & TRIAL_OUTPUTS
+                                                  : copies_untried_way(mapped, schedule);
 }
 
 /* Not as `known` would choose. Plain stores are judged anew: the lines that they find are in no cache now. */
@@ -53,7 +61,7 @@ static void stream_past(tutti_copy *known, void *to, const void *from, size_t by
 }
 
 void copies_make(struct mapped *mapped, const struct schedule *schedule, const struct step *step,
-                 bool streams, void *to, const void *from)
+                 uint8_t way, void *to, const void *from)
 {
     const size_t bytes = (size_t)step->bytes;
     tutti_copy *known = known_to(mapped, step->to.kind, bytes);
@@ -61,12 +69,12 @@ void copies_make(struct mapped *mapped, const struct schedule *schedule, const s
     /* A block that is in place already costs nothing, and tells nothing about stores. */
     if (to == from)
         return;
-    if (known && streams)
+    if (known && way & TRIAL_WINDOWS)
         stream_past(known, to, from, bytes);
     else if (known)
         mapped_copy(known, to, from, bytes);
-    else if (is_output(mapped, schedule, step))
-        copy_output(mapped, schedule->user_bytes, to, from, bytes);
+    else if (is_output(mapped, schedule, step) && output_streams(mapped, schedule, way))
+        tutti_copy_stream(to, from, bytes);
     else
         reduce_copy(to, from, bytes);
 }

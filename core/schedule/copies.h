@@ -9,6 +9,12 @@
 #include "schedule/schedule.h"
 
 /* Copies step->bytes of a STEP_COPY to where step->to is. `mapped` is NULL in a group without mapped
- * memory. `streams`: what local peers read goes by streaming stores (trial.h). */
+ * memory. `way`: which stores stream in this call (trial.h). */
 void copies_make(struct mapped *mapped, const struct schedule *schedule, const struct step *step,
-                 bool streams, void *to, const void *from);
+                 uint8_t way, void *to, const void *from);
+
+/* Whether a cache may hold the outputs of the schedule, or not: what else runs on the host decides, so it is tried. */
+bool copies_may_be_cached(const struct mapped *mapped, const struct schedule *schedule);
+
+/* The way of calls that are not tried, and of the first ones of those that are. */
+uint8_t copies_untried_way(const struct mapped *mapped, const struct schedule *schedule);

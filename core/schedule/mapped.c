@@ -72,9 +72,6 @@ static bool are_in_one_session(const struct mapped *mapped)
 void mapped_tell_l3(struct mapped *mapped, uint64_t bytes)
 {
     mapped->uncached = bytes;
-    /* Nobody else reads these lines meanwhile, so streaming stores need not win by more. After so many plain stores the
-     * outputs are in the cache again. */
-    mapped->copy_user = (tutti_copy){.wins_by = 1, .window_bytes = bytes};
 }
 
 void mapped_fit_cpus(struct mapped *mapped, bool crowded)

@@ -176,7 +176,6 @@ struct mapped {
     tutti_copy copy_out;  /* into local peers' outputs */
     tutti_copy copy_few;  /* the same, of fewer than TUTTI_COPY_LONG bytes */
     tutti_copy copy_line; /* into my lines */
-    tutti_copy copy_user; /* into my own outputs, of calls whose memory may be in a cache or not */
     uint64_t announced;   /* my last turn; the first is 1 */
     uint64_t sequence;    /* the call that it was */
     uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */

@@ -65,6 +65,20 @@ static uint32_t window_pages(const struct mapped *mapped, const struct schedule 
                : lap;
 }
 
+struct trial run_trial(const struct mapped *mapped, const struct schedule *schedule,
+                       uint64_t digest, bool crowded)
+{
+    struct trial trial = {.plan = digest / TRIAL_WAYS * TRIAL_WAYS};
+
+    if (schedule->pages > 1) {
+        trial.may = crowded ? TRIAL_WINDOWS : 0;
+        if (copies_may_be_cached(mapped, schedule))
+            trial.may |= TRIAL_OUTPUTS;
+        trial.chosen = trial.way = copies_untried_way(mapped, schedule);
+    }
+    return trial;
+}
+
 tutti_status run_start(struct run *run, const struct run_call *call)
 {
     if (!make_room(run, call, call->schedule) ||
@@ -76,11 +90,11 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->undecided = call->registered != NULL;
     run->window_pages = window_pages(call->mapped, call->schedule);
     run->exhausted = false;
-    run->streams = false;
+    run->way = call->mapped ? copies_untried_way(call->mapped, call->schedule) : 0;
     run->began = 0;
     if (call->trial && call->mapped) {
-        run->streams = trial_streams(call->trial, call->mapped);
-        run->began = call->mapped->self == 0 ? tutti_copy_ticks() : 0;
+        run->way = trial_way(call->trial, call->mapped, call->schedule->decider);
+        run->began = call->mapped->self == call->schedule->decider ? tutti_copy_ticks() : 0;
     }
     return TUTTI_OK;
 }
@@ -367,6 +381,14 @@ static uint64_t compute(struct run *run, const struct step *step)
     }
 }
 
+/* A trial is not about how late the others are. */
+static tutti_status met(struct run *run, tutti_status status)
+{
+    if (!status && run->began)
+        run->began = tutti_copy_ticks();
+    return status;
+}
+
 /* One step; `worked` grows by what it computes. */
 static tutti_status take(struct run *run, const struct step *step, uint64_t *worked)
 {
@@ -389,16 +411,16 @@ static tutti_status take(struct run *run, const struct step *step, uint64_t *wor
     case STEP_ROUND:
         return take_round(run);
     case STEP_MEET:
-        return mapped_meet(run->call.mapped, step->local_peer);
+        return met(run, mapped_meet(run->call.mapped, step->local_peer));
     case STEP_MEET_ALL:
-        return mapped_meet_all(run->call.mapped);
+        return met(run, mapped_meet_all(run->call.mapped));
     case STEP_COPY:
         *worked += step->bytes;
         if (is_own_memory(run, &step->a))
             return peer_reads_copy(run->call.mapped, step->a.local_peer, memory_of(run, &step->to),
                                    memory_of(run, &step->a), (size_t)step->bytes);
-        copies_make(run->call.mapped, run->call.schedule, step, run->streams,
-                    memory_of(run, &step->to), memory_of(run, &step->a));
+        copies_make(run->call.mapped, run->call.schedule, step, run->way, memory_of(run, &step->to),
+                    memory_of(run, &step->a));
         return TUTTI_OK;
     default:
         *worked += compute(run, step);

@@ -116,7 +116,7 @@ struct run_call {
     const struct schedule *registered;
     const struct mapped_references *references; /* what my line shows; NULL: none */
     int decider;
-    struct trial *trial;     /* of the plan, where ranks share CPUs; NULL: no copy streams for it */
+    struct trial *trial;     /* of the plan; NULL: no copy streams for it */
     const struct wire *wire; /* NULL: the schedule has no messages */
     void *wire_user;
     struct blocks in; /* never written; may be out */
@@ -148,7 +148,7 @@ struct run {
     bool undecided; /* which schedule is taken */
     bool exhausted; /* the last advance ended because of its budget */
     uint64_t began; /* in ticks; 0: this member does not time the trial */
-    bool streams;   /* as the trial says */
+    uint8_t way;    /* as the trial says */
     uint64_t ticket_stride;
     struct run_ticket *tickets;
     unsigned char *ticket_memory, *scratch;
@@ -171,6 +171,11 @@ struct waiting {
     int rank;         /* in the group; -1 for WAITING_NOTHING */
     bool mapped_only; /* nothing but mapped words can end this wait: a futex will do */
 };
+
+/* The trial of a plan whose ordinary schedule this is, before its first call. `digest` tells plans apart, on all members
+ * alike; `crowded`: ranks outnumber the host's CPUs. */
+struct trial run_trial(const struct mapped *mapped, const struct schedule *schedule,
+                       uint64_t digest, bool crowded);
 
 /* A zeroed struct run is valid. Makes it ready for `call`, which is copied. TUTTI_ERR_NO_MEMORY. */
 tutti_status run_start(struct run *run, const struct run_call *call);

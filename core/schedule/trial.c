@@ -4,53 +4,74 @@
 #include "schedule/mapped.h"
 
 /* The word of another plan in the same place means that no copy streams for the trial. */
-bool trial_streams(const struct trial *trial, const struct mapped *mapped)
+uint8_t trial_way(const struct trial *trial, const struct mapped *mapped, int decider)
 {
-    _Atomic uint64_t *word = &mapped->areas[0]->trials[trial->plan / 2 % MAPPED_TRIALS];
+    _Atomic uint64_t *word =
+        &mapped->areas[decider]->trials[trial->plan / TRIAL_WAYS % MAPPED_TRIALS];
+    uint64_t shown;
 
-    if (mapped->self == 0) {
-        atomic_store_explicit(word, trial->plan + trial->streams, memory_order_relaxed);
-        return trial->streams;
+    if (mapped->self == decider) {
+        atomic_store_explicit(word, trial->plan + trial->way, memory_order_relaxed);
+        return trial->way;
     }
-    return atomic_load_explicit(word, memory_order_relaxed) == trial->plan + 1;
+    shown = atomic_load_explicit(word, memory_order_relaxed) - trial->plan;
+    return shown < TRIAL_WAYS ? (uint8_t)shown : 0;
 }
 
-/* The other way has been tried. One that wins is tried again at once, one that does not after a longer while. */
-static void judge(struct trial *trial)
+/* The way has been tried that differs from the chosen one in this kind of stores. One that wins is tried again at once,
+ * one that does not after a longer while. */
+static void judge(struct trial *trial, struct trial_kind *kind)
 {
-    const uint64_t tried = trial->cost[trial->streams], before = trial->cost[trial->chosen];
+    const uint64_t tried = trial->cost[trial->way], before = trial->cost[trial->chosen];
 
     if (tried + tried / TRIAL_WINS_BY >= before) {
-        trial->wins = 0;
-        trial->pause = trial->pause < TRIAL_PAUSE_MAX ? 2 * trial->pause + 1 : TRIAL_PAUSE_MAX;
+        kind->wins = 0;
+        kind->pause = kind->pause < TRIAL_PAUSE_MAX ? 2 * kind->pause + 1 : TRIAL_PAUSE_MAX;
     } else {
-        trial->pause = 0;
-        if (++trial->wins >= TRIAL_WINS) {
-            trial->chosen = trial->streams;
-            trial->wins = 0;
+        kind->pause = 0;
+        if (++kind->wins >= TRIAL_WINS) {
+            trial->chosen = trial->way;
+            kind->wins = 0;
         }
     }
-    trial->streams = trial->chosen;
-    trial->blocks = trial->pause;
+    trial->way = trial->chosen;
+    kind->blocks = kind->pause;
+}
+
+/* A block of the chosen way is over. */
+static void choose_next(struct trial *trial)
+{
+    for (int k = 0; k < TRIAL_KINDS; k++) {
+        struct trial_kind *kind = &trial->kinds[k];
+
+        if (!(trial->may & 1 << k))
+            continue;
+        if (kind->blocks)
+            kind->blocks--;
+        else if (trial->way == trial->chosen)
+            trial->way = (uint8_t)(trial->chosen ^ 1 << k);
+    }
 }
 
 void trial_took(struct trial *trial, uint64_t ticks, uint64_t bytes)
 {
-    if (trial->bytes < TRIAL_WARM_BYTES) {
+    const uint32_t warm = trial->calls++;
+
+    if (warm < TRIAL_WARM_CALLS || (bytes && trial->bytes < TRIAL_WARM_BYTES)) {
         trial->bytes += bytes;
         return;
     }
     if (!trial->least || ticks < trial->least)
         trial->least = ticks;
-    if (++trial->calls < TRIAL_CALLS)
+    if (++trial->counted < TRIAL_CALLS)
         return;
-    trial->cost[trial->streams] = trial->least;
+    trial->cost[trial->way] = trial->least;
     trial->least = trial->bytes = 0;
-    trial->calls = 0;
-    if (trial->streams != trial->chosen)
-        judge(trial);
-    else if (trial->blocks)
-        trial->blocks--;
-    else
-        trial->streams = !trial->chosen;
+    trial->calls = trial->counted = 0;
+    for (int k = 0; k < TRIAL_KINDS; k++)
+        if ((trial->way ^ trial->chosen) == 1 << k) {
+            judge(trial, &trial->kinds[k]);
+            return;
+        }
+    choose_next(trial);
 }

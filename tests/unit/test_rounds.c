@@ -319,12 +319,13 @@ Test(rounds, a_schedule_reduces_in_a_round_and_names_who_is_missing, .timeout = 
 }
 
 /* The schedule of member 0, once all others have made the call. */
-static void run_member_0(struct host *host, const struct schedule *sched,
+static void run_member_0(struct host *host, const struct schedule *sched, struct trial *trial,
                          const struct announce *mine, unsigned char *in, unsigned char *out)
 {
     const struct run_call call = {.schedule = sched,
                                   .mapped = &host->mapped[0],
                                   .announce = mine,
+                                  .trial = trial,
                                   .in = {.base = in},
                                   .out = {.base = out}};
     struct run run = {0};
@@ -336,33 +337,13 @@ static void run_member_0(struct host *host, const struct schedule *sched,
     run_free(&run);
 }
 
-/* Its copy would seem to take no time. */
-Test(rounds, a_block_in_place_tells_nothing_about_stores, .timeout = 5)
-{
-    enum { BYTES = 16 * TUTTI_COPY_LONG };
-    struct announce mine = {0, 5, {.operation = OPERATION_BROADCAST}};
-    static unsigned char block[BYTES];
-    struct schedule sched = {0};
-    struct host host;
-
-    host_open(&host);
-    mine.sequence++;
-    schedule_begin(&sched, &thresholds_standard, ranks[0], 12, MEMBERS, 0, 1);
-    schedule_copy(&sched, place_out_block(0, 0), place_in_block(0, 0), BYTES);
-    mapped_tell_l3(&host.mapped[0], 2 * sched.user_bytes);
-    run_member_0(&host, &sched, &mine, block, block);
-    cr_assert_eq(host.mapped[0].copy_user.count, 0);
-    cr_assert_eq(host.mapped[0].copy_user.plain_bytes, 0);
-    schedule_free(&sched);
-    host_close(&host);
-}
-
 /* Caches that hold less than the call touches, little more, and much more. */
 Test(rounds, an_output_gets_the_same_bytes_whatever_the_caches_hold, .timeout = 5)
 {
     enum { BYTES = TUTTI_COPY_LONG + 77, ROOM = BYTES + 2 * TUTTI_COPY_LINE };
     struct announce mine = {0, 5, {.operation = OPERATION_BROADCAST}};
     static unsigned char in[ROOM], out[ROOM];
+    struct trial trial = {0};
     struct schedule sched = {0};
     struct host host;
 
@@ -378,9 +359,8 @@ Test(rounds, an_output_gets_the_same_bytes_whatever_the_caches_hold, .timeout = 
                           place_after(place_in_block(0, 0), from), BYTES);
             cr_assert_eq(sched.user_bytes, 2 * BYTES);
             mapped_tell_l3(&host.mapped[0], sched.user_bytes * (mine.sequence % 3 * 2 + 1));
-            host.mapped[0].copy_user.streams = mine.sequence % 2;
-            host.mapped[0].copy_user.retry_at = UINT64_MAX;
-            run_member_0(&host, &sched, &mine, in, out);
+            trial.way = mine.sequence % 2 ? TRIAL_OUTPUTS : 0;
+            run_member_0(&host, &sched, &trial, &mine, in, out);
             cr_assert_arr_eq(out + to, in + from, BYTES);
             cr_assert_eq(out[to + BYTES], 0xee);
             cr_assert(!to || out[to - 1] == 0xee);

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which stores the members of a crowded host take, by what whole calls cost: schedule/trial.h. */
+/* Which stores the members of a host take, by what whole calls cost: schedule/trial.h. */
 #include <criterion/criterion.h>
 #include <sys/mman.h>
 
 #include "schedule/mapped.h"
 #include "schedule/trial.h"
 
-enum { PLAN = 0x1234, OTHER_PLAN = PLAN + 2 * MAPPED_TRIALS };
+enum { PLAN = 0x1234, OTHER_PLAN = PLAN + TRIAL_WAYS * MAPPED_TRIALS };
 
 /* A machine on which a call takes so many ticks once its windows are as its stores leave them. */
 struct costs {
-    uint64_t plain, streaming;
+    uint64_t of[TRIAL_WAYS];
 };
 
-static const struct costs near = {50, 64}, far = {530, 115}, alike = {100, 95};
+static const struct costs near = {{50, 64, 50, 64}}, far = {{530, 115, 530, 115}},
+                          alike = {{100, 95, 93, 90}};
+
+/* Where outputs are not kept, and where windows and outputs stream, or one of the two. */
+static const struct costs outputs = {{400, 500, 300, 350}}, both = {{400, 300, 500, 200}};
 
 struct host {
     struct mapped_area *area;
@@ -21,12 +25,13 @@ struct host {
     struct trial trial, copy; /* of the two members */
     uint64_t bytes;           /* of the windows, that a call uses */
     uint64_t since;           /* the way has changed: bytes of the windows */
-    bool streams;
+    uint8_t way;
 };
 
 static void host_open(struct host *host, uint64_t bytes)
 {
-    *host = (struct host){.trial.plan = PLAN, .copy.plan = PLAN, .bytes = bytes};
+    *host = (struct host){
+        .trial = {.plan = PLAN, .may = TRIAL_WINDOWS}, .copy.plan = PLAN, .bytes = bytes};
     host->area =
         mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert_neq(host->area, MAP_FAILED);
@@ -39,30 +44,35 @@ static void host_close(struct host *host)
     munmap(host->area, MAPPED_BYTES);
 }
 
-/* One call; returns whether it streams. `late`: ticks that it waited for a peer. */
-static bool call(struct host *host, struct costs costs, uint64_t late)
+/* One call; returns its way. `late`: ticks that it waited for a peer. */
+static uint8_t call(struct host *host, struct costs costs, uint64_t late)
 {
-    const bool streams = trial_streams(&host->trial, &host->first);
-    const uint64_t ticks = streams ? costs.streaming : costs.plain;
+    const uint8_t way = trial_way(&host->trial, &host->first, 0);
+    const uint64_t ticks = costs.of[way];
 
-    cr_assert_eq(trial_streams(&host->copy, &host->second), streams);
-    if (streams != host->streams)
+    cr_assert_eq(trial_way(&host->copy, &host->second, 0), way);
+    if (way != host->way)
         host->since = 0;
-    host->streams = streams;
+    host->way = way;
     /* Windows that the other stores have left are expensive for both. */
     trial_took(&host->trial, (host->since < 2 * 1024 * 1024 ? 10 * ticks : ticks) + late,
                host->bytes);
     host->since += host->bytes;
-    return streams;
+    return way;
+}
+
+static unsigned count(struct host *host, struct costs costs, unsigned calls, uint8_t way)
+{
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < calls; i++)
+        found += call(host, costs, i % 4 ? 1000 : 0) == way;
+    return found;
 }
 
 static unsigned count_streaming(struct host *host, struct costs costs, unsigned calls)
 {
-    unsigned streaming = 0;
-
-    for (unsigned i = 0; i < calls; i++)
-        streaming += call(host, costs, i % 4 ? 1000 : 0);
-    return streaming;
+    return count(host, costs, calls, TRIAL_WINDOWS);
 }
 
 /* Blocks of calls that use 256 KiB of the windows have 20. */
@@ -124,15 +134,53 @@ Test(trial, a_small_difference_changes_nothing)
 Test(trial, the_others_follow_the_first_local_peer_in_the_calls_of_its_plan_alone)
 {
     struct host host;
-    const struct trial other = {.plan = OTHER_PLAN, .streams = true};
+    const struct trial other = {.plan = OTHER_PLAN, .way = TRIAL_OUTPUTS};
 
     host_open(&host, 256 * 1024);
-    host.trial.streams = true;
-    cr_expect(trial_streams(&host.trial, &host.first));
-    cr_expect(trial_streams(&host.copy, &host.second));
-    cr_expect(trial_streams(&other, &host.first));
-    cr_expect_not(trial_streams(&host.copy, &host.second));
-    host.area->trials[PLAN / 2 % MAPPED_TRIALS] = UINT64_MAX;
-    cr_expect_not(trial_streams(&host.copy, &host.second));
+    host.trial.way = TRIAL_OUTPUTS;
+    cr_expect_eq(trial_way(&host.trial, &host.first, 0), TRIAL_OUTPUTS);
+    cr_expect_eq(trial_way(&host.copy, &host.second, 0), TRIAL_OUTPUTS);
+    cr_expect_eq(trial_way(&other, &host.first, 0), TRIAL_OUTPUTS);
+    cr_expect_eq(trial_way(&host.copy, &host.second, 0), 0);
+    host.area->trials[PLAN / TRIAL_WAYS % MAPPED_TRIALS] = UINT64_MAX;
+    cr_expect_eq(trial_way(&host.copy, &host.second, 0), 0);
+    host_close(&host);
+}
+
+Test(trial, kinds_of_stores_are_tried_by_themselves)
+{
+    const struct {
+        const struct costs *costs;
+        uint8_t may, best;
+    } cases[] = {{&outputs, TRIAL_OUTPUTS, TRIAL_OUTPUTS},
+                 {&outputs, TRIAL_WINDOWS | TRIAL_OUTPUTS, TRIAL_OUTPUTS},
+                 {&outputs, TRIAL_WINDOWS, 0},
+                 {&both, TRIAL_WINDOWS | TRIAL_OUTPUTS, TRIAL_WINDOWS | TRIAL_OUTPUTS},
+                 {&both, TRIAL_OUTPUTS, 0},
+                 {&near, TRIAL_WINDOWS | TRIAL_OUTPUTS, 0}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct host host;
+
+        host_open(&host, 1024 * 1024);
+        host.trial.may = cases[i].may;
+        count(&host, *cases[i].costs, 10000, 0);
+        cr_expect_geq(count(&host, *cases[i].costs, 10000, cases[i].best), 10000 - 10000 / 25,
+                      "%zu", i);
+        host_close(&host);
+    }
+}
+
+/* Registered memory, and a call with no peer on the host. */
+Test(trial, calls_that_use_no_window_are_tried_too)
+{
+    struct host host;
+
+    host_open(&host, 0);
+    host.trial.may = TRIAL_OUTPUTS;
+    host.since = 4 * 1024 * 1024;
+    for (int i = 0; i < 100; i++)
+        trial_took(&host.trial, outputs.of[trial_way(&host.trial, &host.first, 0)], 0);
+    cr_expect_eq(host.trial.chosen, TRIAL_OUTPUTS);
     host_close(&host);
 }
