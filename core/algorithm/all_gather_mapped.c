@@ -15,9 +15,10 @@ static void give(struct schedule *sched, const struct staging *s, struct chunk c
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s =
+    struct staging s =
         staging_of(sched, req, req->bytes, staging_chunk_bytes(sched->thresholds, req->bytes));
 
+    staging_goes_both_ways(sched, &s);
     staging_pipeline(sched, &s, give, staging_take_blocks, NULL);
 }
 

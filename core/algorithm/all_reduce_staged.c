@@ -14,8 +14,9 @@ static void reduce(struct schedule *sched, const struct staging *s, struct chunk
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, MAPPED_CHUNK_MAX);
+    struct staging s = staging_of(sched, req, req->bytes, MAPPED_CHUNK_MAX);
 
+    staging_goes_both_ways(sched, &s);
     staging_pipeline(sched, &s, staging_give, reduce, NULL);
 }
 

@@ -19,8 +19,9 @@ static void reduce(struct schedule *sched, const struct staging *s, struct chunk
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staged_parts_of(sched, req);
+    struct staging s = staged_parts_of(sched, req);
 
+    staging_goes_both_ways(sched, &s);
     staging_pipeline(sched, &s, staged_parts_give, reduce, staged_parts_collect);
 }
 

@@ -15,8 +15,9 @@ static void reduce(struct schedule *sched, const struct staging *s, struct chunk
 
 static void emit(struct schedule *sched, const struct request *req)
 {
-    const struct staging s = staging_of(sched, req, req->bytes, 0);
+    struct staging s = staging_of(sched, req, req->bytes, 0);
 
+    staging_goes_both_ways(sched, &s);
     staging_pipeline(sched, &s, staging_give_blocks, reduce, NULL);
 }
 

@@ -29,6 +29,21 @@ void staging_goes_one_way(struct schedule *sched, const struct staging *s)
         sched->one_way = true;
 }
 
+void staging_goes_both_ways(struct schedule *sched, struct staging *s)
+{
+    const uint64_t bytes = s->apart ? s->apart : min_u64(s->each, s->whole.bytes);
+
+    if (sched->local_size != 2)
+        return;
+    s->first.pages = (uint32_t)pieces_in(bytes, MAPPED_PAGE);
+    const uint64_t pages = (uint64_t)s->chunks * s->first.pages;
+
+    sched->swap_pages = MAPPED_SWAP_PAGES_MIN;
+    while (sched->swap_pages < pages && sched->swap_pages < MAPPED_HALF_PAGES)
+        sched->swap_pages *= 2;
+    sched->pages = s->first.page + (uint32_t)round_up(pages, sched->swap_pages);
+}
+
 static void call(struct schedule *sched, const struct staging *s, staging_fn fn, uint32_t turn)
 {
     fn(sched, s, chunk_after(s->first, turn), piece_of(s->whole, s->each, turn));

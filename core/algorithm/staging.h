@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns of the staging windows. A chunk takes the next pages of its owner's window. Before a member
+ * Turns of the staging windows. A chunk takes the next pages of its owner's window, or of the windows that two members
+ * swap (schedule/windows.h). Before a member
  * fills a chunk it waits until all members have finished with what was on these pages, of this operation
  * or of an earlier one. One lap (mapped_lap_pages()) back is enough: page k lies at k modulo one or two laps, so
  * what lies there is page k minus a multiple of a lap, or older. Where an operation's pages lie at k modulo two laps,
- * two laps back are enough for its own pages.
+ * two laps back are enough for its own pages. Where members swap, it is schedule.swap_pages in place of a lap.
  */
 #pragma once
 
@@ -24,7 +25,7 @@ static inline int64_t staging_end(struct chunk chunk)
 /* Until `chunk` of my in-window (or out-window) may be filled. */
 static inline void staging_claim(struct schedule *sched, enum mapped_word used, struct chunk chunk)
 {
-    const int64_t lap = mapped_lap_pages(sched->local_size);
+    const int64_t lap = sched->swap_pages ? sched->swap_pages : mapped_lap_pages(sched->local_size);
     const int64_t one_back = staging_end(chunk) - lap, two_back = one_back - lap;
 
     if (sched->one_way && one_back > 0) /* 0: all pages of earlier operations */
@@ -131,6 +132,13 @@ struct staging staging_of(struct schedule *sched, const struct request *req, uin
  * MAPPED_LOCAL_FEW members, nothing changes.
  */
 void staging_goes_one_way(struct schedule *sched, const struct staging *s);
+/*
+ * All members fill windows and read them, chunk by chunk, and the operation has no other pages. Then two members swap
+ * their windows. Each chunk has just the pages that it needs, and the operation takes all pages up to the next
+ * power of two: so the same operation finds its chunks where the other member had filled as much the last time.
+ * A member fills a chunk only when it has read the last but one: hence at least two chunks in swap_pages.
+ */
+void staging_goes_both_ways(struct schedule *sched, struct staging *s);
 /* Calls `fn` for one chunk after the other. */
 void staging_each(struct schedule *sched, const struct staging *s, staging_fn fn);
 /* Stages that run one chunk apart: in turn k `give` is called for chunk k, `take` for k-1 and

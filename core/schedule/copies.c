@@ -9,7 +9,7 @@
 enum { CACHED_FOR_SURE = 4, UNCACHED_FOR_SURE = 2 };
 
 /* What is known of copies of so many bytes into windows and outputs of local peers; NULL: they are plain. */
-static tutti_copy *known_to(struct mapped *mapped, uint8_t kind, size_t bytes)
+static tutti_copy *known_to(struct mapped *mapped, uint8_t kind, bool swaps, size_t bytes)
 {
     switch (kind) {
     case PLACE_STAGED_IN:
@@ -17,6 +17,8 @@ static tutti_copy *known_to(struct mapped *mapped, uint8_t kind, size_t bytes)
     case PLACE_PART:
         if (bytes < MAPPED_FEW_BYTES)
             return NULL;
+        if (swaps)
+            return bytes < TUTTI_COPY_LONG ? &mapped->copy_swapped_few : &mapped->copy_swapped;
         return bytes < TUTTI_COPY_LONG ? &mapped->copy_few : &mapped->copy;
     case PLACE_PEER_OUT:
         return bytes < TUTTI_COPY_LONG ? NULL : &mapped->copy_out;
@@ -64,7 +66,7 @@ void copies_make(struct mapped *mapped, const struct schedule *schedule, const s
                  uint8_t way, void *to, const void *from)
 {
     const size_t bytes = (size_t)step->bytes;
-    tutti_copy *known = known_to(mapped, step->to.kind, bytes);
+    tutti_copy *known = known_to(mapped, step->to.kind, schedule->swap_pages != 0, bytes);
 
     /* A block that is in place already costs nothing, and tells nothing about stores. */
     if (to == from)

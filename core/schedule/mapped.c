@@ -34,6 +34,8 @@ tutti_status mapped_init(struct mapped *mapped, int local_size, int self, void *
     mapped->copy_few = mapped->copy_line =
         (tutti_copy){.wins_by = MAPPED_FEW_BYTES_WINS_BY, .judged_after = MAPPED_FEW_BYTES_SAMPLES};
     mapped->copy_few.window_bytes = MAPPED_WINDOW_PAGES * MAPPED_PAGE;
+    mapped->copy_swapped = mapped->copy;
+    mapped->copy_swapped_few = mapped->copy_few;
     mapped->copy_line.window_bytes = MAPPED_LINES * MAPPED_PAYLOAD_MAX;
     mapped->areas = memory;
     mapped->vectors = (const void **)(mapped->areas + n);
@@ -78,7 +80,8 @@ void mapped_fit_cpus(struct mapped *mapped, bool crowded)
 {
     const uint64_t l2 = atomic_load_explicit(&mapped->areas[0]->l2.value, memory_order_acquire);
 
-    mapped->copy.wins_by = mapped->copy_out.wins_by = crowded ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
+    mapped->copy.wins_by = mapped->copy_out.wins_by = mapped->copy_swapped.wins_by =
+        crowded ? (uint16_t)TUTTI_COPY_WINS_BY : 0;
     mapped->one_session = are_in_one_session(mapped);
     mapped->few_pages = l2 && l2 < MAPPED_L2_MIN ? MAPPED_FEW_OF_SMALL : MAPPED_FEW_PAGES;
 }

@@ -2,8 +2,8 @@
 /*
  * The memory that the members of one host see of each other, and the announce lines in it.
  *
- * Each member has one area of MAPPED_BYTES, zeroed at start. All but `rounds` and `claims` is
- * written by its owner alone:
+ * Each member has one area of MAPPED_BYTES, zeroed at start. All but `rounds`, `claims` and the windows of two members
+ * (windows.h) is written by its owner alone:
  *
  *     lines    4 slots; turn k lies in slot k % 4: one cache line (turn << 16 | flags,
  *              signature, 48 B of payload), then room for a payload of up to 4 KiB, which is stored
@@ -86,6 +86,10 @@ enum {
     MAPPED_FEW_PAGES = 128,
     MAPPED_FEW_OF_SMALL = 16,
     MAPPED_L2_MIN = 1024 * 1024, /* bytes */
+    /* Where two members exchange chunks, their windows change hands after a power of two of pages, see windows.h: after
+     * so many at least, and half of a window at most. */
+    MAPPED_SWAP_PAGES_MIN = 4,
+    MAPPED_SWAPS = 7,
     /*
      * More members walk through so much memory together that neither caches nor TLB hold it: 48 KiB of 8 ranks on
      * 2 CPUs take 150 us instead of 30. They keep to a few places: every chunk has the pages of the longest.
@@ -148,6 +152,7 @@ struct mapped_area {
  * CPUs. */
 #define MAPPED_BYTES ((uint64_t)sizeof(struct mapped_area))
 _Static_assert(sizeof(struct mapped_area) / MAPPED_PAGE % 2 == 1, "add a page");
+_Static_assert(MAPPED_SWAP_PAGES_MIN << (MAPPED_SWAPS - 1) == MAPPED_HALF_PAGES, "see windows.h");
 
 /* How far back the pages lie that a chunk of `local_size` members may be on. */
 static inline uint32_t mapped_lap_pages(int local_size)
@@ -166,25 +171,29 @@ struct mapped {
     struct mapped_places *places; /* of each local peer: set by mapped_resolve() */
     struct peer_reads reads;
     struct mapped_memory
-        *memories;        /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
-    uint64_t seen_all;    /* a turn that was seen from every local peer */
-    uint64_t pages;       /* of the windows before the operation that runs: the counters' base */
-    uint64_t uncached;    /* so many bytes of the caller's, or more, do not stay in a cache */
-    bool one_session;     /* all local peers and this member are in the same session */
-    uint32_t few_pages;   /* operations that fill more use half of the windows */
-    tutti_copy copy;      /* into my windows */
-    tutti_copy copy_out;  /* into local peers' outputs */
-    tutti_copy copy_few;  /* the same, of fewer than TUTTI_COPY_LONG bytes */
-    tutti_copy copy_line; /* into my lines */
-    uint64_t announced;   /* my last turn; the first is 1 */
-    uint64_t sequence;    /* the call that it was */
-    uint64_t signature;   /* the same call's, as I made it: my line lies open to the local peers */
-    uint64_t rounds;      /* that are done */
-    uint32_t looks;       /* at the round that is next */
-    bool has_given;       /* my part of it */
-    bool is_last;         /* I have given the last part, and not ended the round */
-    bool finished;        /* I have ended it, in the last mapped_round() */
-    bool waits;           /* my area says for which counters I wait */
+        *memories;      /* [MAPPED_MEMORIES], a number modulo that; NULL: there never were any */
+    uint64_t seen_all;  /* a turn that was seen from every local peer */
+    uint64_t pages;     /* of the windows before the operation that runs: the counters' base */
+    uint64_t uncached;  /* so many bytes of the caller's, or more, do not stay in a cache */
+    bool one_session;   /* all local peers and this member are in the same session */
+    uint32_t few_pages; /* operations that fill more use half of the windows */
+    /* Where operations end whose windows changed hands after SWAP_PAGES_MIN pages, twice as many, … */
+    uint64_t swapped_until[MAPPED_SWAPS];
+    tutti_copy copy;             /* into my windows */
+    tutti_copy copy_out;         /* into local peers' outputs */
+    tutti_copy copy_few;         /* into my windows, of fewer than TUTTI_COPY_LONG bytes */
+    tutti_copy copy_swapped;     /* into windows that change hands */
+    tutti_copy copy_swapped_few; /* the same, of fewer than TUTTI_COPY_LONG bytes */
+    tutti_copy copy_line;        /* into my lines */
+    uint64_t announced;          /* my last turn; the first is 1 */
+    uint64_t sequence;           /* the call that it was */
+    uint64_t signature; /* the same call's, as I made it: my line lies open to the local peers */
+    uint64_t rounds;    /* that are done */
+    uint32_t looks;     /* at the round that is next */
+    bool has_given;     /* my part of it */
+    bool is_last;       /* I have given the last part, and not ended the round */
+    bool finished;      /* I have ended it, in the last mapped_round() */
+    bool waits;         /* my area says for which counters I wait */
 
     /* Set with TUTTI_ERR_MISMATCH or TUTTI_ERR_INTERNAL: whose line it was, and of which call. */
     int culprit; /* index of the local peer */

@@ -54,17 +54,6 @@ static bool make_room(struct run *run, const struct run_call *call, const struct
     return enough;
 }
 
-/* The part of the windows that the operation uses. */
-static uint32_t window_pages(const struct mapped *mapped, const struct schedule *schedule)
-{
-    const uint32_t lap = mapped_lap_pages(schedule->local_size);
-
-    return mapped && schedule->local_size <= MAPPED_LOCAL_FEW &&
-                   (schedule->pages <= mapped->few_pages || schedule->one_way)
-               ? 2 * lap
-               : lap;
-}
-
 struct trial run_trial(const struct mapped *mapped, const struct schedule *schedule,
                        uint64_t digest, bool crowded)
 {
@@ -88,7 +77,7 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->next = run->outstanding = run->cursor = 0;
     run->announced = !call->mapped;
     run->undecided = call->registered != NULL;
-    run->window_pages = window_pages(call->mapped, call->schedule);
+    run->windows = windows_of(call->mapped, call->schedule);
     run->exhausted = false;
     run->way = call->mapped ? copies_untried_way(call->mapped, call->schedule) : 0;
     run->began = 0;
@@ -110,18 +99,14 @@ void run_free(struct run *run)
 
 /* ---- places ---- */
 
-/* Where in a window a page of this operation lies. */
-static uint64_t in_window(const struct run *run, uint32_t page)
-{
-    return (run->call.mapped->pages + page) % run->window_pages * MAPPED_PAGE;
-}
-
 static unsigned char *staged(const struct run *run, const struct place *place)
 {
-    struct mapped_area *area = run->call.mapped->areas[place->local_peer];
-    struct mapped_window *window = place->kind == PLACE_STAGED_IN ? &area->in : &area->out;
+    const struct mapped *mapped = run->call.mapped;
 
-    return window->bytes + in_window(run, place->page) + place->offset;
+    return place->offset +
+           (place->kind == PLACE_STAGED_IN
+                ? windows_in(mapped, &run->windows, place->local_peer, place->page)
+                : windows_out(mapped, &run->windows, place->local_peer, place->page));
 }
 
 /* No algorithm emits a place of the input to write to. */
@@ -170,6 +155,16 @@ static void publish(const struct run *run, int word, int64_t value)
                           mapped->pages + (uint64_t)value, memory_order_release);
 }
 
+/* What the step waits for. */
+static uint64_t awaited_value(const struct run *run, const struct step *step)
+{
+    const struct mapped *mapped = run->call.mapped;
+
+    return step->word == WORD_IN_USED || step->word == WORD_OUT_USED
+               ? windows_used_before(mapped, &run->windows, (int64_t)step->bytes)
+               : mapped->pages + step->bytes;
+}
+
 /*
  * Signed: before the group's first pages an operation looks back to less than zero. A local peer that
  * has not come so far may be in a call of another kind, and never come: its line tells.
@@ -181,7 +176,7 @@ static tutti_status await(const struct run *run, int local_peer, const struct st
                                         memory_order_acquire);
     tutti_status status;
 
-    if ((int64_t)now >= (int64_t)(mapped->pages + step->bytes))
+    if ((int64_t)now >= (int64_t)awaited_value(run, step))
         return TUTTI_OK;
     status = mapped_meet(mapped, local_peer);
     return status ? status : TUTTI_ERR_NOT_READY;
@@ -209,7 +204,7 @@ static tutti_status waited(const struct run *run, const struct step *step, int l
     struct mapped *mapped = run->call.mapped;
 
     if (status == TUTTI_ERR_NOT_READY)
-        mapped_waits(mapped, local_peer, step->word, mapped->pages + step->bytes);
+        mapped_waits(mapped, local_peer, step->word, awaited_value(run, step));
     else
         mapped_waits_no_more(mapped);
     return status;
@@ -218,12 +213,11 @@ static tutti_status waited(const struct run *run, const struct step *step, int l
 static void reduce_local(struct run *run, const struct step *step)
 {
     const struct mapped *mapped = run->call.mapped;
-    const uint64_t at = in_window(run, step->local.page);
 
     for (int i = 0; i < mapped->local_size; i++)
         mapped->vectors[i] = i == mapped->self
                                  ? memory_of(run, &step->a)
-                                 : mapped->areas[i]->in.bytes + at +
+                                 : windows_in(mapped, &run->windows, i, step->local.page) +
                                        (i < mapped->self ? step->local.before : step->local.after);
     kernels_many(&run->call.kernels, memory_of(run, &step->to), mapped->vectors, mapped->local_size,
                  step->bytes);
@@ -287,6 +281,7 @@ static void finish_pages(struct run *run)
         return;
     for (int word = 0; word < WORD_COUNT; word++)
         publish(run, word, pages);
+    windows_note(mapped, &run->windows, pages);
     mapped->pages += pages;
     wake_waiting(run);
 }
@@ -466,7 +461,7 @@ static tutti_status take_registered(struct run *run)
             return status;
     }
     run->call.schedule = schedule;
-    run->window_pages = window_pages(run->call.mapped, schedule);
+    run->windows = windows_of(run->call.mapped, schedule);
     return TUTTI_OK;
 }
 

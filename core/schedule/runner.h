@@ -21,6 +21,7 @@
 #include "schedule/mapped_waits.h"
 #include "schedule/schedule.h"
 #include "schedule/trial.h"
+#include "schedule/windows.h"
 
 enum { RUN_BUDGET_BYTES = 1 << 20 }; /* copied or reduced in one run_advance(): some 100 µs */
 
@@ -143,7 +144,7 @@ struct run {
     uint32_t next;        /* step */
     uint32_t outstanding; /* messages */
     uint32_t cursor;      /* tickets or local peers below are done with, in the step that is next */
-    uint32_t window_pages; /* of the part of the windows that is used */
+    struct windows windows; /* how it lies in them */
     bool announced;
     bool undecided; /* which schedule is taken */
     bool exhausted; /* the last advance ended because of its budget */

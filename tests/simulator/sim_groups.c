@@ -15,6 +15,7 @@ struct named_layout {
 };
 
 static const struct named_layout layouts[] = {
+    {"{2}", 2, {0}},
     {"{4}", 4, {0}},
     {"{1,3}", 4, {0, 1, 1, 1}},
     {"{3,1,4}", 8, {0, 0, 0, 1, 2, 2, 2, 2}},
@@ -28,7 +29,7 @@ static const struct named_layout layouts[] = {
     {"one host of 24", 24, {0}},
 };
 
-enum { LAYOUTS = sizeof layouts / sizeof layouts[0], CALLS_MAX = 64 };
+enum { LAYOUTS = sizeof layouts / sizeof layouts[0], CALLS_MAX = 64, PAIRS = 32 };
 
 static uint64_t cases, number;
 
@@ -197,6 +198,19 @@ static void run_sequences(uint64_t seed, int rounds)
         }
 }
 
+/* Their windows change hands after as many pages as an operation fills: what lies on each other differs from call to call. */
+static void run_pairs(uint64_t seed, int rounds)
+{
+    static const int one_host[2] = {0};
+    struct sim_world world;
+
+    for (int round = 0; round < PAIRS * rounds; round++) {
+        sim_open(&world, 2, one_host, true, seed + (uint64_t)round);
+        run_sequence(&world, CALLS_MAX);
+        sim_close(&world);
+    }
+}
+
 /* ---- members that differ --------------------------------------------------------------------- */
 
 /* Whom a member that cannot move waits for. */
@@ -308,6 +322,7 @@ int main(int argc, char **argv)
     run_layouts(seed);
     printf("sim_groups: layouts right\n");
     run_sequences(seed, rounds);
+    run_pairs(seed, rounds);
     printf("sim_groups: sequences right\n");
     run_mismatches(seed);
     printf("sim_groups: %lu cases right\n", (unsigned long)cases);
