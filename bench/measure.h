@@ -13,8 +13,8 @@
  *
  * Operations with a root begin with a barrier: else a root that only sends, or a member that does,
  * would be calls ahead of the receivers, and the figure would be a rate. Their time is that from when
- * the first rank left the barrier until the last one returned; the ranks share a clock. The slowest
- * rank's own time would not do: if the root leaves the barrier first, the others find the data there
+ * the first rank begins until the last one returns; the ranks share a clock. The slowest
+ * rank's own time would not do: if the root begins first, the others find the data there
  * when they begin, and the call seems to take no time. Before a call that is timed by itself the ranks also exchange
  * flags in shared memory behind the barrier. Otherwise the time between the first and the last leave of the library's
  * barrier would be part of that of the call: the faster some ranks leave it, the more.
@@ -135,18 +135,10 @@ static int measure_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How many CPUs this rank may use; 0: not known. */
-static int own_cpus(void)
-{
-    cpu_set_t own;
-
-    return sched_getaffinity(0, sizeof own, &own) ? 0 : CPU_COUNT(&own);
-}
-
 /* Whether the host has two CPUs, and this rank may use both. */
-static int may_bind(void)
+static int may_bind(const cpu_set_t *own)
 {
-    return sysconf(_SC_NPROCESSORS_ONLN) == PROBE_CPUS && own_cpus() == PROBE_CPUS;
+    return sysconf(_SC_NPROCESSORS_ONLN) == PROBE_CPUS && CPU_ISSET(0, own) && CPU_ISSET(1, own);
 }
 
 /* The flags lie in the file BENCH_PROBE, which the comparing script makes. */
@@ -154,11 +146,16 @@ static void flags_open(const struct subject *s)
 {
     const size_t bytes = (size_t)s->size * MEASURE_LINE_WORDS * sizeof *flags;
     const char *path = getenv("BENCH_PROBE");
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     struct stat found;
+    cpu_set_t own;
 
-    if (fd < 0)
+    if (!path)
         return;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        fprintf(stderr, "cannot open the file of BENCH_PROBE, %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
     if (fstat(fd, &found) || (size_t)found.st_size < bytes) {
         fprintf(stderr, "the file of BENCH_PROBE, %s, needs %zu bytes for %d ranks\n", path, bytes,
                 s->size);
@@ -166,11 +163,15 @@ static void flags_open(const struct subject *s)
     }
     void *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (words == MAP_FAILED)
-        return;
+    if (words == MAP_FAILED) {
+        fprintf(stderr, "cannot map the file of BENCH_PROBE, %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
     flags = words;
-    probes = s->size == 2 || may_bind();
-    yields = s->size > own_cpus();
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    probes = s->size == 2 || may_bind(&own);
+    yields = s->size > CPU_COUNT(&own);
     atomic_store(flags + MEASURE_LINE_WORDS * s->rank, 0);
     s->barrier();
 }

@@ -25,6 +25,7 @@ static void emit(struct schedule *sched, const struct request *req)
     const struct staging s = staged_parts_of(sched, req);
     const bool root = sched->self == req->root;
 
+    sched->decider = req->root;
     if (!root)
         staging_abstain(sched, WORD_OUT_USED, s.first, s.chunks);
     staging_pipeline(sched, &s, staged_parts_give, reduce, root ? staged_parts_collect : NULL);

@@ -33,7 +33,7 @@ void staging_goes_both_ways(struct schedule *sched, struct staging *s)
 {
     const uint64_t bytes = s->apart ? s->apart : min_u64(s->each, s->whole.bytes);
 
-    if (sched->local_size != 2)
+    if (sched->local_size != 2 || s->first.page)
         return;
     s->first.pages = (uint32_t)pieces_in(bytes, MAPPED_PAGE);
     const uint64_t pages = (uint64_t)s->chunks * s->first.pages;

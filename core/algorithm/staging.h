@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turns of the staging windows. A chunk takes the next pages of its owner's window, or of the windows that two members
- * swap (schedule/windows.h). Before a member
- * fills a chunk it waits until all members have finished with what was on these pages, of this operation
- * or of an earlier one. One lap (mapped_lap_pages()) back is enough: page k lies at k modulo one or two laps, so
+ * swap (schedule/windows.h). Before a member fills a chunk it waits until all members have finished with what was on
+ * these pages, of this operation or of an earlier one. One lap (mapped_lap_pages()) back is enough: page k lies at k modulo one or two laps, so
  * what lies there is page k minus a multiple of a lap, or older. Where an operation's pages lie at k modulo two laps,
  * two laps back are enough for its own pages. Where members swap, it is schedule.swap_pages in place of a lap.
  */
@@ -133,10 +132,10 @@ struct staging staging_of(struct schedule *sched, const struct request *req, uin
  */
 void staging_goes_one_way(struct schedule *sched, const struct staging *s);
 /*
- * All members fill windows and read them, chunk by chunk, and the operation has no other pages. Then two members swap
- * their windows. Each chunk has just the pages that it needs, and the operation takes all pages up to the next
- * power of two: so the same operation finds its chunks where the other member had filled as much the last time.
- * A member fills a chunk only when it has read the last but one: hence at least two chunks in swap_pages.
+ * All members fill windows and read them, chunk by chunk. Then two members swap their windows, if the operation has no
+ * pages before. Each chunk has just the pages that it needs, and the operation takes a multiple of swap_pages:
+ * so the same operation finds its chunks where the other member filled as much the last time. A member
+ * fills a chunk only when it has read the last but one, so two chunks have to fit into swap_pages.
  */
 void staging_goes_both_ways(struct schedule *sched, struct staging *s);
 /* Calls `fn` for one chunk after the other. */

@@ -14,6 +14,16 @@ const struct thresholds thresholds_standard = {.bytes = {
 #undef STANDARD
                                                }};
 
+/* Two members without a root swap their windows (schedule/windows.h), which is faster from there on. */
+enum threshold thresholds_inline(const struct thresholds *thresholds, int operation, int members)
+{
+    return members == 2 && !operation_has_root(operation) &&
+                   thresholds->bytes[THRESHOLD_INLINE_EXCHANGE_MAX] <
+                       thresholds->bytes[THRESHOLD_INLINE_MAX]
+               ? THRESHOLD_INLINE_EXCHANGE_MAX
+               : THRESHOLD_INLINE_MAX;
+}
+
 void thresholds_fit(struct thresholds *thresholds, bool crowded)
 {
     thresholds->crowded = crowded;

@@ -29,6 +29,9 @@
 #define THRESHOLD_LIST(X)                                                                          \
     X(INLINE_MAX, inline_max, MAPPED_PAYLOAD_MAX, 0, 0, MAPPED_PAYLOAD_MAX,                        \
       "the longest vector, or all blocks together, that travels with the announce line")           \
+    X(INLINE_EXCHANGE_MAX, inline_exchange_max, 2 * 1024 - 1, MAPPED_PAYLOAD_MAX, 0,               \
+      MAPPED_PAYLOAD_MAX,                                                                          \
+      "the same, of an operation without a root of two members, if it is less")                    \
     X(STAGED_ONE_PHASE_MAX, staged_one_phase_max, 256 * 1024, 0, 0, THRESHOLD_MOST,                \
       "all members' vectors together, up to which each member reduces the whole vector")           \
     X(ROUNDS_MAX, rounds_max, 32 * 1024, 0, 0, THRESHOLD_MOST,                                     \
@@ -88,6 +91,9 @@ struct threshold_row {
 /* Indexed by enum threshold; THRESHOLD_NONE has no name. */
 extern const struct threshold_row threshold_rows[THRESHOLDS];
 extern const struct thresholds thresholds_standard;
+
+/* The threshold that bounds inline calls of an operation. */
+enum threshold thresholds_inline(const struct thresholds *thresholds, int operation, int members);
 
 /* Gives thresholds that no file has set their values for such a group. */
 void thresholds_fit(struct thresholds *thresholds, bool crowded);

@@ -194,7 +194,8 @@ const char *choose_objection(const struct group_facts *facts, const struct algor
                    : "rounds intermediate sums, which may overflow";
     if (algorithm->kind == ALGORITHM_INLINE &&
         payload_of(facts->layout, fields->operation, bytes) >
-            facts->layout->thresholds->bytes[THRESHOLD_INLINE_MAX])
+            facts->layout->thresholds->bytes[thresholds_inline(
+                facts->layout->thresholds, fields->operation, facts->layout->size)])
         return "too long for the announce line";
     return NULL;
 }

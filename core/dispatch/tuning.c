@@ -288,10 +288,11 @@ void tuning_settings(const struct thresholds *thresholds, struct text *settings)
 }
 
 void tuning_words(const struct thresholds *thresholds, const struct algorithm *algorithm,
-                  struct text *words)
+                  int members, struct text *words)
 {
-    const enum threshold most =
-        algorithm->kind == ALGORITHM_INLINE ? THRESHOLD_INLINE_MAX : algorithm->most;
+    const enum threshold most = algorithm->kind == ALGORITHM_INLINE
+                                    ? thresholds_inline(thresholds, algorithm->operation, members)
+                                    : algorithm->most;
     const enum threshold threshold = most ? most : algorithm->least;
 
     if (threshold && !thresholds->fixed[algorithm->operation])

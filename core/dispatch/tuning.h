@@ -32,8 +32,8 @@ tutti_status tuning_read(struct thresholds *ret_thresholds);
  * members compare them. */
 void tuning_settings(const struct thresholds *thresholds, struct text *settings);
 
-/* "up to NAME = 16384", or "from …", for the threshold that decides about the algorithm; "" if there is
+/* "up to NAME = 16384", or "from …", for the threshold that decides about the algorithm in a group of so many; "" if there is
  * none. "as tuned" follows a value that a file has set.
  * Nothing decides if the file fixes an algorithm of the operation. */
 void tuning_words(const struct thresholds *thresholds, const struct algorithm *algorithm,
-                  struct text *words);
+                  int members, struct text *words);

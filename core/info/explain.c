@@ -224,7 +224,8 @@ static void say_reason(const struct group_facts *facts, const struct plan_candid
 
     text_add(&words, "%s", candidate->reason);
     if (candidate->possible && candidate->plan.algorithm->kind == chosen->plan.algorithm->kind)
-        tuning_words(facts->layout->thresholds, candidate->plan.algorithm, &threshold);
+        tuning_words(facts->layout->thresholds, candidate->plan.algorithm, facts->layout->size,
+                     &threshold);
     if (*buffer)
         text_add(&words, " (%s)", buffer);
 }

@@ -68,8 +68,7 @@ void copies_make(struct mapped *mapped, const struct schedule *schedule, const s
     const size_t bytes = (size_t)step->bytes;
     tutti_copy *known = known_to(mapped, step->to.kind, schedule->swap_pages != 0, bytes);
 
-    /* A block that is in place already costs nothing, and tells nothing about stores. */
-    if (to == from)
+    if (to == from) /* in place */
         return;
     if (known && way & TRIAL_WINDOWS)
         stream_past(known, to, from, bytes);

@@ -80,7 +80,7 @@ tutti_status run_start(struct run *run, const struct run_call *call)
     run->windows = windows_of(call->mapped, call->schedule);
     run->exhausted = false;
     run->way = call->mapped ? copies_untried_way(call->mapped, call->schedule) : 0;
-    run->began = 0;
+    run->began = run->waits_since = 0;
     if (call->trial && call->mapped) {
         run->way = trial_way(call->trial, call->mapped, call->schedule->decider);
         run->began = call->mapped->self == call->schedule->decider ? tutti_copy_ticks() : 0;
@@ -379,8 +379,14 @@ static uint64_t compute(struct run *run, const struct step *step)
 /* A trial is not about how late the others are. */
 static tutti_status met(struct run *run, tutti_status status)
 {
-    if (!status && run->began)
-        run->began = tutti_copy_ticks();
+    if (!run->began)
+        return status;
+    if (status == TUTTI_ERR_NOT_READY && !run->waits_since)
+        run->waits_since = tutti_copy_ticks();
+    if (!status && run->waits_since) {
+        run->began += tutti_copy_ticks() - run->waits_since;
+        run->waits_since = 0;
+    }
     return status;
 }
 
@@ -462,6 +468,7 @@ static tutti_status take_registered(struct run *run)
     }
     run->call.schedule = schedule;
     run->windows = windows_of(run->call.mapped, schedule);
+    run->way = copies_untried_way(run->call.mapped, schedule);
     return TUTTI_OK;
 }
 

@@ -148,8 +148,10 @@ struct run {
     bool announced;
     bool undecided; /* which schedule is taken */
     bool exhausted; /* the last advance ended because of its budget */
-    uint64_t began; /* in ticks; 0: this member does not time the trial */
-    uint8_t way;    /* as the trial says */
+    uint64_t
+        began; /* in ticks, less the time of waits for lines; 0: this member does not time the trial */
+    uint64_t waits_since; /* for the lines of others; 0: it does not */
+    uint8_t way;          /* of its stores, see trial.h */
     uint64_t ticket_stride;
     struct run_ticket *tickets;
     unsigned char *ticket_memory, *scratch;

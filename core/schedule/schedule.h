@@ -119,8 +119,8 @@ struct schedule {
     uint32_t pages; /* of the windows; the same number on every local peer */
     /* It may fill two laps of them; the same on every local peer. See staging_goes_one_way(). */
     bool one_way;
-    uint32_t
-        swap_pages; /* after so many windows change hands (windows.h); 0: never; the same on both peers */
+    /* After so many pages windows change hands (windows.h); 0: never. The same on both local peers. */
+    uint32_t swap_pages;
     int decider; /* of the trial of stores (trial.h): a local peer; the same on every one */
     uint64_t scratch_bytes;
     uint32_t vectors;                   /* operands of the longest REDUCE_ALL */

@@ -3,7 +3,7 @@
 
 #include "schedule/mapped.h"
 
-/* The word of another plan in the same place means that no copy streams for the trial. */
+/* The word of another plan in the same place says nothing. A trial that this member does not decide stays as it began. */
 uint8_t trial_way(const struct trial *trial, const struct mapped *mapped, int decider)
 {
     _Atomic uint64_t *word =
@@ -15,7 +15,7 @@ uint8_t trial_way(const struct trial *trial, const struct mapped *mapped, int de
         return trial->way;
     }
     shown = atomic_load_explicit(word, memory_order_relaxed) - trial->plan;
-    return shown < TRIAL_WAYS ? (uint8_t)shown : 0;
+    return shown < TRIAL_WAYS ? (uint8_t)shown : trial->way;
 }
 
 /* The way has been tried that differs from the chosen one in this kind of stores. One that wins is tried again at once,
@@ -57,7 +57,7 @@ void trial_took(struct trial *trial, uint64_t ticks, uint64_t bytes)
 {
     const uint32_t warm = trial->calls++;
 
-    if (warm < TRIAL_WARM_CALLS || (bytes && trial->bytes < TRIAL_WARM_BYTES)) {
+    if (warm < TRIAL_WARM_CALLS || trial->bytes < TRIAL_WARM_BYTES) {
         trial->bytes += bytes;
         return;
     }

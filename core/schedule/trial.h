@@ -7,18 +7,18 @@
  * stores cheap, one on another chiplet makes them cost five times as much. Outputs that are stored past the caches take the
  * bandwidth of the memory from all members. And what is stored costs the readers, too. So whole calls are compared.
  *
- * One member decides. It times its calls, from when it has met the others: a block of them goes the chosen way, and now
+ * One member decides. It times its calls, without the waits for the others to begin: a block of them goes the chosen way, and now
  * and then a block goes another way, with one kind of stores changed. The first calls of a block only bring caches and
  * windows to what its stores make of them. The fastest of the rest counts. The others follow: a
  * member that tried alone would not feel what the stores of all cost. They read the way when they begin a
  * call, so one that begins before the member that decides follows a call later.
  *
  * In an operation with a root the member decides that waits longest: the root, if it gets the others' data, and
- * else the one behind it (schedule.decider).
+ * else the one behind it (schedule.decider). Between hosts, and without a root, it is the first local peer. Calls in
+ * registered memory, and those of tensors with strides, are not tried.
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* A way: of which kinds all stores stream. Of those that it has not, windows are stored as plugin_copy.h chooses for
@@ -31,7 +31,7 @@ enum {
 };
 
 enum {
-    TRIAL_WARM_BYTES = 4 * 1024 * 1024, /* of the windows: they are filled twice */
+    TRIAL_WARM_BYTES = 4 * 1024 * 1024, /* of the windows: they are filled twice or more */
     TRIAL_WARM_CALLS = 2,               /* at least */
     TRIAL_CALLS = 4,                    /* of a block that count */
     TRIAL_PAUSE_MAX = 127,              /* blocks between two trials of a kind */

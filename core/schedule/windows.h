@@ -9,10 +9,11 @@
  * still be in the CPU's caches, so the windows change hands after as many pages as the operation fills, in powers
  * of two (schedule.swap_pages), and not only after a lap.
  *
- * So pages of operations of different lengths lie on each other in different ways. What lies where a page comes to lie is
- * of an earlier page: that is this page less a multiple of swap_pages if its operation swapped after so many, and else less a
- * multiple of a lap. What the other member filled, this one has read before it fills more: an operation is over
- * when a member has read all, and within one there are at least two chunks on the pages between (staging.h).
+ * Every page lies at its number modulo swap_pages, or a lap. So what lies where a page comes to lie is of a page that is
+ * further back by the smaller of the two operations' numbers, or more: this page's own, within its operation. The
+ * other member must have read so far. What the other one filled, this member has read: it ends an operation only
+ * when it has read all that the other one fills, and within one it fills chunk k when it may not have read chunk
+ * k-1, which lies elsewhere, as at least two chunks fit into swap_pages.
  */
 #pragma once
 

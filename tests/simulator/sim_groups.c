@@ -122,9 +122,9 @@ static void run_layouts(uint64_t seed)
 
 static struct sim_op random_op(struct sim_world *world)
 {
-    static const uint64_t limits[] = {1, 16, 1100, 4096, 40000, 140000};
+    static const uint64_t limits[] = {1, 16, 1100, 4096, 40000, 140000, 600000};
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MIN, TUTTI_MAX};
-    const uint64_t limit = limits[sim_below(world, world->size > 8 ? 4 : 6)];
+    const uint64_t limit = limits[sim_below(world, world->size > 8 ? 4 : world->size > 2 ? 6 : 7)];
     const enum operation operation = (enum operation)(1 + sim_below(world, OPERATION_COUNT - 1));
 
     return (struct sim_op){.operation = operation,

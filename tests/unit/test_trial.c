@@ -131,7 +131,7 @@ Test(trial, a_small_difference_changes_nothing)
 }
 
 /* What another plan, or a peer that writes nonsense, has left in the word is no way of this plan. */
-Test(trial, the_others_follow_the_first_local_peer_in_the_calls_of_its_plan_alone)
+Test(trial, the_others_follow_the_member_that_decides_in_the_calls_of_its_plan_alone)
 {
     struct host host;
     const struct trial other = {.plan = OTHER_PLAN, .way = TRIAL_OUTPUTS};
@@ -144,6 +144,25 @@ Test(trial, the_others_follow_the_first_local_peer_in_the_calls_of_its_plan_alon
     cr_expect_eq(trial_way(&host.copy, &host.second, 0), 0);
     host.area->trials[PLAN / TRIAL_WAYS % MAPPED_TRIALS] = UINT64_MAX;
     cr_expect_eq(trial_way(&host.copy, &host.second, 0), 0);
+    host.copy.way = TRIAL_OUTPUTS; /* as its calls began */
+    cr_expect_eq(trial_way(&host.copy, &host.second, 0), TRIAL_OUTPUTS);
+    host_close(&host);
+}
+
+Test(trial, any_member_may_decide)
+{
+    struct host host;
+    struct mapped_area *areas[2];
+
+    host_open(&host, 256 * 1024);
+    areas[0] = host.area;
+    areas[1] = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(areas[1], MAP_FAILED);
+    host.first.areas = host.second.areas = areas;
+    host.copy.way = TRIAL_WINDOWS;
+    cr_expect_eq(trial_way(&host.copy, &host.second, 1), TRIAL_WINDOWS);
+    cr_expect_eq(trial_way(&host.trial, &host.first, 1), TRIAL_WINDOWS);
+    munmap(areas[1], MAPPED_BYTES);
     host_close(&host);
 }
 
@@ -169,18 +188,4 @@ Test(trial, kinds_of_stores_are_tried_by_themselves)
                       "%zu", i);
         host_close(&host);
     }
-}
-
-/* Registered memory, and a call with no peer on the host. */
-Test(trial, calls_that_use_no_window_are_tried_too)
-{
-    struct host host;
-
-    host_open(&host, 0);
-    host.trial.may = TRIAL_OUTPUTS;
-    host.since = 4 * 1024 * 1024;
-    for (int i = 0; i < 100; i++)
-        trial_took(&host.trial, outputs.of[trial_way(&host.trial, &host.first, 0)], 0);
-    cr_expect_eq(host.trial.chosen, TRIAL_OUTPUTS);
-    host_close(&host);
 }

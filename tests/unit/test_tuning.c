@@ -209,7 +209,7 @@ Test(tuning, a_threshold_decides_about_its_algorithm)
                      "all_reduce_recursive_doubling");
     cr_expect_str_eq(algorithm_find(&t, OPERATION_ALL_REDUCE, ALGORITHM_MESSAGES, 4, 104, 0)->name,
                      "all_reduce_halving_doubling");
-    tuning_words(&t, &all_reduce_recursive_doubling_algorithm, &words);
+    tuning_words(&t, &all_reduce_recursive_doubling_algorithm, 4, &words);
     cr_expect_str_eq(buffer, "up to all_reduce_recursive_doubling_max = 100 as tuned");
 }
 

@@ -36,8 +36,9 @@ enum unit {
 struct subject {
     const char *threshold, *operation;
     enum unit unit;
-    uint64_t most; /* that it may be */
-    bool from;     /* calls of just that size are long ones */
+    uint64_t most;                                    /* that it may be */
+    bool from;                                        /* calls of just that size are long ones */
+    enum { ANY_RANKS, TWO_RANKS, OTHER_RANKS } ranks; /* whose calls show it */
 };
 
 /* The largest value of a tuning file. */
@@ -45,18 +46,20 @@ struct subject {
 
 /* Those between two algorithms; others cut long calls. */
 static const struct subject subjects[] = {
-    {"inline_max", "all_reduce", BYTES, 4096, false},
-    {"staged_one_phase_max", "all_reduce", OF_ALL, ANY, false},
-    {"rounds_max", "all_reduce", OF_AN_EIGHTH, ANY, false},
-    {"all_reduce_recursive_doubling_max", "all_reduce", BYTES, ANY, false},
-    {"all_reduce_ring_min", "all_reduce", OF_A_THIRD, ANY, false},
-    {"broadcast_scatter_all_gather_min", "broadcast", BYTES, ANY, true},
-    {"reduce_parts_min", "reduce", BYTES, ANY, true},
-    {"all_gather_ring_min", "all_gather", BYTES, ANY, true},
-    {"all_to_all_bruck_max", "all_to_all", BYTES, ANY, false},
-    {"reduce_scatter_halving_max", "reduce_scatter", BYTES, ANY, false},
-    {"gather_binomial_max", "gather", BYTES, ANY, false},
-    {"scatter_binomial_max", "scatter", BYTES, ANY, false},
+    {"inline_max", "all_reduce", BYTES, 4096, false, OTHER_RANKS},
+    {"inline_max", "broadcast", BYTES, 4096, false, TWO_RANKS},
+    {"inline_exchange_max", "all_reduce", BYTES, 4096, false, TWO_RANKS},
+    {"staged_one_phase_max", "all_reduce", OF_ALL, ANY, false, ANY_RANKS},
+    {"rounds_max", "all_reduce", OF_AN_EIGHTH, ANY, false, ANY_RANKS},
+    {"all_reduce_recursive_doubling_max", "all_reduce", BYTES, ANY, false, ANY_RANKS},
+    {"all_reduce_ring_min", "all_reduce", OF_A_THIRD, ANY, false, ANY_RANKS},
+    {"broadcast_scatter_all_gather_min", "broadcast", BYTES, ANY, true, ANY_RANKS},
+    {"reduce_parts_min", "reduce", BYTES, ANY, true, ANY_RANKS},
+    {"all_gather_ring_min", "all_gather", BYTES, ANY, true, ANY_RANKS},
+    {"all_to_all_bruck_max", "all_to_all", BYTES, ANY, false, ANY_RANKS},
+    {"reduce_scatter_halving_max", "reduce_scatter", BYTES, ANY, false, ANY_RANKS},
+    {"gather_binomial_max", "gather", BYTES, ANY, false, ANY_RANKS},
+    {"scatter_binomial_max", "scatter", BYTES, ANY, false, ANY_RANKS},
 };
 
 enum side { FOR_SHORT, FOR_LONG, SIDES };
@@ -503,6 +506,8 @@ static tutti_status tune(struct tuning *t)
 
 static bool is_wanted(const struct tuning *t)
 {
+    if (t->subject->ranks && (t->job->size == 2) != (t->subject->ranks == TWO_RANKS))
+        return false;
     return g_ptr_array_find(t->job->settings->operations, t->operation, NULL);
 }
 
