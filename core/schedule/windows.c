@@ -52,14 +52,17 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return (int64_t)(a - b) > 0 ? b : a;
 }
 
-/* Operations that swapped after fewer pages than this one goes back have left something nearer than that. */
+/* Operations that swapped after fewer pages than this one goes back have left something nearer than that. Asked with each
+ * poll, for each local peer: more than two never swap. */
 uint64_t windows_used_before(const struct mapped *mapped, const struct windows *windows,
                              int64_t value)
 {
     uint64_t needed = mapped->pages + (uint64_t)value;
     const uint64_t end = needed + windows->back;
 
-    for (int i = 0; value < 0 && i < MAPPED_SWAPS; i++) {
+    if (value >= 0 || mapped->local_size != 2)
+        return needed;
+    for (int i = 0; i < MAPPED_SWAPS; i++) {
         const uint32_t pages = MAPPED_SWAP_PAGES_MIN << i;
 
         if (pages >= windows->back)
