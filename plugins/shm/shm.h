@@ -205,6 +205,11 @@ static inline tutti_shown shm_inlet_place(const struct shm_inlet *inlet, uint64_
     return bytes <= first ? (tutti_shown){.data = inlet->bytes + place, .bytes = bytes}
                           : (tutti_shown){inlet->bytes + place, first, inlet->bytes, bytes - first};
 }
+/* Where there is a word. */
+static inline const uint8_t *shm_inlet_at(const struct shm_inlet *inlet, uint64_t position)
+{
+    return inlet->bytes + (position & (inlet->size - 1));
+}
 /* Copies the payload of the chunk at the head, of which `bytes` is at most a piece, by streaming or by plain stores. */
 void shm_inlet_read(const struct shm_inlet *inlet, bool streams, void *to, uint64_t bytes);
 
@@ -230,6 +235,20 @@ bool shm_slots_give(struct shm_slots *slots, uint64_t slot);
 uint8_t *shm_slots_at(const struct shm_slots *slots, uint32_t slot);
 /* One of this member's own, of which there must be one: where to write, and what to name to the peer. */
 uint8_t *shm_slots_take(struct shm_slots *slots, uint32_t *ret_slot);
+
+/* ---- reading (shm_read.c) ------------------------------------------------------------------ */
+
+/* Copies as 1, 2 or 4 parts at once. The source begins at a line. */
+void shm_read(unsigned parts, uint8_t *to, const uint8_t *from, uint64_t bytes);
+
+/* What pieces from the slots of one peer have cost. */
+struct shm_reads {
+    uint32_t count;     /* of pieces that were long enough for four parts */
+    uint32_t two, four; /* ticks of such a piece in so many parts; 0: not known */
+};
+
+/* Copies a piece from a slot, as many parts at once as is fastest. */
+void shm_read_slot(struct shm_reads *reads, uint8_t *to, const uint8_t *slot, uint64_t bytes);
 
 /* ---- objects ------------------------------------------------------------------------------- */
 
@@ -264,6 +283,7 @@ struct tutti_peer {
     struct shm_outlet out;
     struct shm_inlet in;
     struct shm_slots slots;
+    struct shm_reads reads;
     tutti_request_queue sends, receives;
 };
 

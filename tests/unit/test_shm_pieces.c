@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How shm cuts messages, for rings of every length: few local peers have long ones, hundreds have short ones. */
+/* How shm cuts messages, for rings of every length: few local peers have long ones, hundreds have short ones; and how it
+ * copies the pieces. */
 #include <criterion/criterion.h>
 
 #include "shm/shm.h"
@@ -79,4 +80,58 @@ Test(shm_pieces, a_pair_has_room_in_its_ring)
     cr_assert_not(shm_may_be_pair(SHM_RING_MIN, 64, 16 << 10));
     cr_assert_not(shm_may_be_pair(SHM_RING_MIN, SHM_RING_MIN / 4 + 1, 100));
     cr_assert_not(shm_may_be_pair(SHM_RING_MAX, 64, 0));
+}
+
+/* ---- reading ---- */
+
+enum { SPACE = SHM_SLOT_BYTES + 128, GUARD = 0xa5 };
+
+static uint8_t source[SPACE] __attribute__((aligned(SHM_PAGE))), target[SPACE];
+
+/* Whether the target has these bytes at `shift`, and nothing was written around them. */
+static bool was_read(uint64_t shift, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < sizeof target; i++)
+        if (target[i] != (i < shift || i >= shift + bytes ? GUARD : source[i - shift]))
+            return false;
+    return true;
+}
+
+static void fill_source(void)
+{
+    for (uint32_t i = 0; i < sizeof source; i++)
+        source[i] = (uint8_t)(i * 7 + i / 251);
+}
+
+Test(shm_pieces, every_length_is_read_in_parts_to_any_address)
+{
+    fill_source();
+    for (uint64_t bytes = 0; bytes <= SHM_SLOT_BYTES; bytes = next_size(bytes))
+        for (uint64_t shift = 0; shift < 64; shift += 21)
+            for (unsigned parts = 1; parts <= 4; parts *= 2) {
+                memset(target, GUARD, sizeof target);
+                shm_read(parts, target + shift, source, bytes);
+                cr_assert(was_read(shift, bytes), "%d bytes in %u parts", (int)bytes, parts);
+            }
+}
+
+/* Timed ones, and those that follow. */
+Test(shm_pieces, slots_are_read_in_two_and_in_four_parts)
+{
+    struct shm_reads reads = {0};
+
+    fill_source();
+    for (int i = 0; i < 64; i++) {
+        const uint64_t bytes = SHM_SLOT_BYTES - (uint64_t)i * SHM_LINE;
+
+        memset(target, GUARD, sizeof target);
+        shm_read_slot(&reads, target, source, bytes);
+        cr_assert(was_read(0, bytes), "%d bytes", (int)bytes);
+    }
+    cr_assert_eq(reads.count, 64);
+#if defined(__x86_64__)
+    cr_assert(reads.two && reads.four);
+#endif
+    shm_read_slot(&reads, target, source, 4096);
+    cr_assert_eq(reads.count, 64, "a short one is not in four parts");
 }
