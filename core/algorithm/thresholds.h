@@ -41,6 +41,9 @@
       "the shortest chunk of a vector that goes through shared memory")                            \
     X(MESSAGE_PIECE, message_piece, 1024 * 1024, 0, 4096, 16 * 1024 * 1024,                        \
       "the piece of a long message that is reduced while the next one arrives")                    \
+    X(PACED_MIN, paced_min, THRESHOLD_MOST, 64 * 1024, 0, THRESHOLD_MOST,                          \
+      "the shortest block of a scatter or all_to_all over messages that 8 members or more "        \
+      "do not send all at once")                                                                   \
     X(RECURSIVE_DOUBLING_MAX, all_reduce_recursive_doubling_max, 16 * 1024, 32 * 1024, 0,          \
       THRESHOLD_MOST, "the longest vector that recursive doubling takes")                          \
     X(RING_MIN, all_reduce_ring_min, 16 * 1024, 0, 0, THRESHOLD_MOST,                              \

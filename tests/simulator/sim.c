@@ -62,7 +62,9 @@ static void open_member(struct sim_world *world, int rank, const int *host_of)
         sim_fail("no memory");
     member->thresholds = thresholds_standard;
     member->thresholds.bytes[THRESHOLD_MESSAGE_PIECE] = PIECE_BYTES;
+    member->thresholds.bytes[THRESHOLD_PACED_MIN] = PIECE_BYTES;
     member->thresholds.tuned[THRESHOLD_MESSAGE_PIECE] = true;
+    member->thresholds.tuned[THRESHOLD_PACED_MIN] = true;
     thresholds_fit(&member->thresholds, member->layout.hosts == 1 && world->size % 2 == 0);
     member->layout.thresholds = &member->thresholds;
     member->facts = (struct group_facts){.layout = &member->layout,
