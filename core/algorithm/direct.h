@@ -11,7 +11,7 @@
 
 enum {
     DIRECT_SEGMENT_BYTES = 256 * 1024, /* of each operand at a time: bounds the scratch */
-    DIRECT_PACED_MEMBERS = 8
+    DIRECT_PACED_MEMBERS = 8           /* or more: 4 lose by it */
 };
 
 /* The members to send to and to receive from in step 1 .. n-1. */
@@ -26,9 +26,10 @@ static inline int direct_from(const struct schedule *sched, int step)
 }
 
 /*
- * Long messages of a member one behind the other, where many members share CPUs (THRESHOLD_PACED_MIN): a message is
- * started when all but the last one before it are complete. What is copied into sockets then is still in a cache when
- * the receiver copies it out, and receivers go on while others are served.
+ * Long messages of a member two at a time, where many members share CPUs (THRESHOLD_PACED_MIN): a message is started
+ * when all but the last one before it are complete. What is copied into sockets then is still in a cache when the
+ * receiver copies it out, and receivers go on while others are served. A late member delays the messages behind its own.
+ * Invariant: on every member, paced or not, a message waits only for messages of earlier steps, so there is no cycle.
  */
 struct direct_pace {
     bool on;

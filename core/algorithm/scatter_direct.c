@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scatter, direct: the root sends everybody its block, all at once or paced (direct.h). Cost: alpha + (n-1) * bytes * beta at the
- * root, which no tree can send less than, in n-1 messages.
+ * scatter, direct: the root sends everybody its block, all at once or paced (direct.h). Cost: alpha + (n-1) * bytes
+ * * beta at the root, which no tree can send less than, in n-1 messages.
  */
 #include "algorithm/algorithm.h"
 #include "algorithm/direct.h"

@@ -205,7 +205,7 @@ static inline tutti_shown shm_inlet_place(const struct shm_inlet *inlet, uint64_
     return bytes <= first ? (tutti_shown){.data = inlet->bytes + place, .bytes = bytes}
                           : (tutti_shown){inlet->bytes + place, first, inlet->bytes, bytes - first};
 }
-/* Where there is a word. */
+/* The address of a position, such as that of a chunk's word. */
 static inline const uint8_t *shm_inlet_at(const struct shm_inlet *inlet, uint64_t position)
 {
     return inlet->bytes + (position & (inlet->size - 1));

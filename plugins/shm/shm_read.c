@@ -14,7 +14,7 @@ enum {
     FOUR_FROM = 12 << 10,  /* … for four parts, if that is faster */
     PART_MAX = 4 << 10,    /* bytes: a page */
     TIMED_EVERY = 4,       /* pieces of FOUR_FROM bytes and more */
-    COST_BYTES = 16 << 10, /* that a cost is of, in ticks: so many that a mean is exact enough */
+    COST_BYTES = 16 << 10, /* costs are ticks for so many bytes, so that a mean is exact enough */
     COST_MAX = 1 << 20,
     COST_WEIGHT = 32 /* a sample is one of so many parts of the mean */
 };
@@ -70,20 +70,22 @@ void shm_read(unsigned parts, uint8_t *to, const uint8_t *from, uint64_t bytes)
 }
 #endif
 
-/* A mean of late. A sample counts for twice the mean at most, as the copy may have been interrupted. */
+/* A mean of late. A sample counts for twice the mean at most, as the copy may have been interrupted; and the mean is at
+ * most twice a sample, as the first copies find pages without memory. */
 static uint32_t cost_after(uint32_t known, uint64_t sample)
 {
-    const uint64_t most = 2 * (uint64_t)known;
+    const uint32_t now = sample < COST_MAX ? (uint32_t)sample : COST_MAX;
+    const uint32_t mean = known && known < 2 * now ? known : 2 * now;
 
     if (!known)
-        return sample < COST_MAX ? (uint32_t)sample : COST_MAX;
-    return known - known / COST_WEIGHT + (uint32_t)(sample < most ? sample : most) / COST_WEIGHT;
+        return now;
+    return mean - mean / COST_WEIGHT + (now < 2 * mean ? now : 2 * mean) / COST_WEIGHT;
 }
 
 /* Near, both cost the same within some percent when they are timed, but four parts make the copies behind them slower. */
 static bool four_win(const struct shm_reads *reads)
 {
-    return reads->four + reads->four / 16 < reads->two;
+    return reads->four && reads->four + reads->four / 16 < reads->two;
 }
 
 void shm_read_slot(struct shm_reads *reads, uint8_t *to, const uint8_t *slot, uint64_t bytes)
@@ -101,5 +103,7 @@ void shm_read_slot(struct shm_reads *reads, uint8_t *to, const uint8_t *slot, ui
     const uint64_t begin = tutti_copy_ticks();
 
     shm_read(four ? 4 : 2, to, slot, bytes);
-    *cost = cost_after(*cost, (tutti_copy_ticks() - begin) * COST_BYTES / bytes);
+    const uint64_t end = tutti_copy_ticks();
+    if (end > begin) /* the clocks of two sockets may differ */
+        *cost = cost_after(*cost, (end - begin) * COST_BYTES / bytes);
 }

@@ -226,8 +226,9 @@ static void finish_receive(tutti_peer *peer, tutti_request *request, uint64_t by
     tutti_queue_finish(&peer->endpoint->done, request, TUTTI_OK, bytes);
 }
 
-/* Whether the peer's CPU is near, as far as copies to that peer tell: from a ring, two parts take a twentieth less time
- * then. Far, where streaming stores have taken the lines to memory, they take half as much again. */
+/* Whether the peer's CPU is near, as far as long pieces that were sent to that peer tell: from a ring, two parts take a
+ * twentieth less time then. Far, where streaming stores have taken the lines to memory, two parts take half as much time
+ * again. */
 static bool is_near(const tutti_peer *peer)
 {
     return peer->out.copy.plain && !peer->out.copy.streams;
