@@ -103,16 +103,24 @@ static void fill_source(void)
         source[i] = (uint8_t)(i * 7 + i / 251);
 }
 
+static void check_length(uint64_t bytes)
+{
+    for (uint64_t shift = 0; shift < 64; shift += 21)
+        for (unsigned parts = 1; parts <= 4; parts *= 2) {
+            memset(target, GUARD, sizeof target);
+            shm_read(parts, target + shift, source, bytes);
+            cr_assert(was_read(shift, bytes), "%d bytes in %u parts", (int)bytes, parts);
+        }
+}
+
 Test(shm_pieces, every_length_is_read_in_parts_to_any_address)
 {
     fill_source();
     for (uint64_t bytes = 0; bytes <= SHM_SLOT_BYTES; bytes = next_size(bytes))
-        for (uint64_t shift = 0; shift < 64; shift += 21)
-            for (unsigned parts = 1; parts <= 4; parts *= 2) {
-                memset(target, GUARD, sizeof target);
-                shm_read(parts, target + shift, source, bytes);
-                cr_assert(was_read(shift, bytes), "%d bytes in %u parts", (int)bytes, parts);
-            }
+        check_length(bytes);
+    for (uint64_t page = 2048; page <= SHM_SLOT_BYTES; page += 2048)
+        for (uint64_t bytes = page - 1; bytes <= page + 1; bytes++)
+            check_length(bytes);
 }
 
 /* Timed ones, and those that follow. */
