@@ -181,6 +181,12 @@ uint64_t shm_ring_bytes(uint64_t room);
 /* Gives memory to pages before they are touched. Where the kernel cannot do it, or has none, they are left to faults. */
 void shm_give_memory(uint8_t *from, uint64_t bytes);
 
+/* The word of a chunk at a position of a ring. */
+static inline _Atomic uint64_t *shm_word_at(uint8_t *bytes, uint64_t size, uint64_t position)
+{
+    return (_Atomic uint64_t *)(void *)(bytes + (position & (size - 1)));
+}
+
 enum shm_room { SHM_FULL, SHM_ROOM, SHM_CORRUPT };
 
 /* Whether a chunk of `payload` bytes can be written now. CORRUPT: the consumer's index cannot be.
@@ -204,11 +210,6 @@ static inline tutti_shown shm_inlet_place(const struct shm_inlet *inlet, uint64_
 
     return bytes <= first ? (tutti_shown){.data = inlet->bytes + place, .bytes = bytes}
                           : (tutti_shown){inlet->bytes + place, first, inlet->bytes, bytes - first};
-}
-/* The address of a position, such as that of a chunk's word. */
-static inline const uint8_t *shm_inlet_at(const struct shm_inlet *inlet, uint64_t position)
-{
-    return inlet->bytes + (position & (inlet->size - 1));
 }
 /* Copies the payload of the chunk at the head, of which `bytes` is at most a piece, by streaming or by plain stores. */
 void shm_inlet_read(const struct shm_inlet *inlet, bool streams, void *to, uint64_t bytes);

@@ -54,31 +54,30 @@ __attribute__((target("avx"))) static uint64_t copy_in_parts(uint8_t *to, const 
     return done;
 }
 
+#endif
+
 void shm_read(unsigned parts, uint8_t *to, const uint8_t *from, uint64_t bytes)
 {
     uint64_t done = 0;
 
+#if defined(__x86_64__)
     if (parts > 1 && __builtin_cpu_supports("avx"))
         done = copy_in_parts(to, from, bytes, parts);
+#else
+    (void)parts;
+#endif
     tutti_copy_plain(to + done, from + done, bytes - done);
 }
-#else
-void shm_read(unsigned parts, uint8_t *to, const uint8_t *from, uint64_t bytes)
-{
-    (void)parts;
-    tutti_copy_plain(to, from, bytes);
-}
-#endif
 
 /* A mean of late. A sample counts for twice the mean at most, as the copy may have been interrupted; and the mean is at
  * most twice a sample, as the first copies find pages without memory. */
 static uint32_t cost_after(uint32_t known, uint64_t sample)
 {
     const uint32_t now = sample < COST_MAX ? (uint32_t)sample : COST_MAX;
-    const uint32_t mean = known && known < 2 * now ? known : 2 * now;
 
     if (!known)
         return now;
+    const uint32_t mean = known < 2 * now ? known : 2 * now;
     return mean - mean / COST_WEIGHT + (now < 2 * mean ? now : 2 * mean) / COST_WEIGHT;
 }
 

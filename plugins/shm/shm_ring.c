@@ -32,11 +32,6 @@ uint64_t shm_ring_bytes(uint64_t room)
     return bytes < room ? bytes : room;
 }
 
-static _Atomic uint64_t *word_at(uint8_t *bytes, uint64_t size, uint64_t position)
-{
-    return (_Atomic uint64_t *)(void *)(bytes + (position & (size - 1)));
-}
-
 enum { CLEAR_LEAST = 4 * SHM_LINE, CLEAR_MOST = 16 * SHM_LINE };
 
 enum shm_room shm_outlet_room(struct shm_outlet *outlet, uint64_t payload)
@@ -68,7 +63,8 @@ static void write_at(struct shm_outlet *outlet, bool streams, uint64_t position,
 static void clear(struct shm_outlet *outlet, uint64_t from, uint64_t to)
 {
     for (; from < to; from += SHM_LINE)
-        atomic_store_explicit(word_at(outlet->bytes, outlet->size, from), 0, memory_order_relaxed);
+        atomic_store_explicit(shm_word_at(outlet->bytes, outlet->size, from), 0,
+                              memory_order_relaxed);
     outlet->clear = to;
 }
 
@@ -79,7 +75,8 @@ static void put_word(struct shm_outlet *outlet, uint64_t at, uint64_t end, uint6
     if (end >= outlet->clear)
         clear(outlet, end, end + SHM_LINE);
     if (outlet->held) {
-        atomic_store_explicit(word_at(outlet->bytes, outlet->size, at), word, memory_order_relaxed);
+        atomic_store_explicit(shm_word_at(outlet->bytes, outlet->size, at), word,
+                              memory_order_relaxed);
         return;
     }
     outlet->held = true;
@@ -167,15 +164,15 @@ bool shm_outlet_publish(struct shm_outlet *outlet)
     if (!outlet->held)
         return false;
     outlet->held = false;
-    atomic_store_explicit(word_at(outlet->bytes, outlet->size, outlet->held_at), outlet->held_word,
-                          memory_order_release);
+    atomic_store_explicit(shm_word_at(outlet->bytes, outlet->size, outlet->held_at),
+                          outlet->held_word, memory_order_release);
     clear_ahead(outlet);
     return true;
 }
 
 uint64_t shm_inlet_word(const struct shm_inlet *inlet)
 {
-    return atomic_load_explicit(word_at(inlet->bytes, inlet->size, inlet->head),
+    return atomic_load_explicit(shm_word_at(inlet->bytes, inlet->size, inlet->head),
                                 memory_order_acquire);
 }
 

@@ -423,7 +423,8 @@ static uint64_t read_ahead(tutti_peer *peer, struct ahead *ahead, uint64_t word,
         if (bytes > SHM_SLOT_BYTES || !shm_slots_may_give(&peer->slots, slot))
             return 0;
         if (bytes < left) /* the next word is on its way meanwhile */
-            __builtin_prefetch(shm_inlet_at(&ahead->at, ahead->at.head + SHM_LINE));
+            __builtin_prefetch((const void *)shm_word_at(ahead->at.bytes, ahead->at.size,
+                                                         ahead->at.head + SHM_LINE));
         shm_read_slot(&peer->reads, to, shm_slots_at(&peer->slots, (uint32_t)slot), bytes);
         ahead->slot[ahead->slots++] = slot;
     } else {
