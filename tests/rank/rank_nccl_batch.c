@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches over NCCL: one launch, its order, its failures. */
-#include <signal.h>
-
 #include "nccl_counts.h"
 #include "nccl_rank.h"
 
@@ -202,8 +200,7 @@ RANK_CASE(a_rank_that_is_killed_ends_an_issued_batch)
     make(&b, COUNT, rank);
     check_ok(tutti_all_reduce(world, &a.tensor, TUTTI_SUM, &options, NULL));
     gpu_synchronize(stream);
-    if (rank == 1)
-        raise(SIGKILL);
+    outlive_rank_1(rank);
     (void)tutti_batch_begin(world); /* its end may hear of the death, too */
     (void)tutti_all_reduce(world, &a.tensor, TUTTI_SUM, &options, NULL);
     (void)tutti_all_reduce(world, &b.tensor, TUTTI_AVG, &options, NULL);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls over NCCL on streams that are captured into graphs: replays, what is refused, failures. */
-#include <signal.h>
 #include <string.h>
 
 #include "nccl_rank.h"
@@ -384,8 +383,7 @@ RANK_CASE(a_rank_that_is_killed_ends_a_replay)
     make(&v, COUNT, rank);
     void *graph = sum_graph(world, &v, &options);
     check_replays(graph, &v, stream, rank, size);
-    if (rank == 1)
-        raise(SIGKILL);
+    outlive_rank_1(rank);
     gpu_replay(graph, stream);
     gpu_synchronize(stream); /* nothing is called meanwhile */
     check_status(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL),

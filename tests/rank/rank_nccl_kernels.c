@@ -3,7 +3,6 @@
  * Reductions of tensors on GPUs that NCCL lacks, or means otherwise: kernels between its operations, compared with the bits
  * of the same calls in host memory.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -373,8 +372,7 @@ RANK_CASE(a_rank_that_is_killed_ends_a_call_by_kernels)
     tutti_group *world = begin(rank, size, &stream, &options);
 
     call_once(world, &v, rank, TUTTI_BOR, &options);
-    if (rank == 1)
-        raise(SIGKILL);
+    outlive_rank_1(rank);
     (void)tutti_all_reduce(world, &v.tensor, TUTTI_BOR, &options, NULL);
     expect_end(world, stream, TUTTI_ERR_PEER_LOST, "rank 1");
 }

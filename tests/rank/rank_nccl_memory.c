@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of GPUs that is registered with NCCL: made, used, refused, freed, and what is left after failures. */
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -372,8 +371,7 @@ RANK_CASE(registered_memory_is_freed_after_a_rank_is_killed)
     lay_in(&v, tutti_memory_address(memory), COUNT, rank);
     check_ok(tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, NULL));
     gpu_synchronize(stream);
-    if (rank == 1)
-        raise(SIGKILL);
+    outlive_rank_1(rank);
     if (!tutti_all_reduce(world, &v.tensor, TUTTI_SUM, &options, &work))
         check_status(tutti_work_wait(work, 0), TUTTI_ERR_PEER_LOST);
     tutti_work_free(work);

@@ -3,9 +3,17 @@
 #pragma once
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdbool.h>
 
 #include "harness/launch.h"
+
+/* When all have come to outlive_rank_1(). */
+static inline void kill_rank_1(struct ranks *ranks)
+{
+    cr_expect(ranks_reach(ranks, RANKS_ALL, "before_death"));
+    ranks_signal(ranks, 1, SIGKILL);
+}
 
 /* Of three ranks those that live pass, and hear the same. */
 static inline void expect_same_words(struct ranks *ranks, bool without_1)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors on GPUs over NCCL, on the stand-ins of both libraries. */
 #include <criterion/criterion.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -422,20 +421,15 @@ CAPTURE_SAME_WORDS(an_error_in_a_replay_is_told_to_all, "STANDIN_NCCL_ASYNC_AT=2
 DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_aborts, 3)
 DEVICE_CASE(no_stream_waits_for_ever_when_a_rank_never_calls, 2)
 
-Test(nccl, a_rank_that_is_killed_ends_an_issued_call)
-{
-    expect_same_words(start_of("rank_nccl", "a_rank_that_is_killed_ends_an_issued_call", NULL),
-                      true);
-}
+#define KILLED(program, name)                                                                      \
+    Test(nccl, name)                                                                               \
+    {                                                                                              \
+        struct ranks *ranks = start_of(program, #name, NULL);                                      \
+                                                                                                   \
+        kill_rank_1(ranks);                                                                        \
+        expect_same_words(ranks, true);                                                            \
+    }
 
-Test(nccl, a_rank_that_is_killed_ends_an_issued_batch)
-{
-    expect_same_words(
-        start_of("rank_nccl_batch", "a_rank_that_is_killed_ends_an_issued_batch", NULL), true);
-}
-
-Test(nccl, a_rank_that_is_killed_ends_a_replay)
-{
-    expect_same_words(start_of("rank_nccl_capture", "a_rank_that_is_killed_ends_a_replay", NULL),
-                      true);
-}
+KILLED("rank_nccl", a_rank_that_is_killed_ends_an_issued_call)
+KILLED("rank_nccl_batch", a_rank_that_is_killed_ends_an_issued_batch)
+KILLED("rank_nccl_capture", a_rank_that_is_killed_ends_a_replay)

@@ -86,5 +86,8 @@ SAME_WORDS(a_rank_without_memory_for_kernels_ends_the_group, "STANDIN_CUDA_MEMOR
 
 Test(nccl_kernels, a_rank_that_is_killed_ends_a_call_by_kernels)
 {
-    expect_same_words(start("a_rank_that_is_killed_ends_a_call_by_kernels", NULL), true);
+    struct ranks *ranks = start("a_rank_that_is_killed_ends_a_call_by_kernels", NULL);
+
+    kill_rank_1(ranks);
+    expect_same_words(ranks, true);
 }

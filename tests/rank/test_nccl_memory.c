@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/launch.h"
+#include "same_words.h"
 
 TestSuite(nccl_memory, .timeout = 120);
 
@@ -128,8 +129,10 @@ CASE(a_gpu_that_has_no_memory_is_told_to_all, 3)
 Test(nccl_memory, registered_memory_is_freed_after_a_rank_is_killed)
 {
     const char *const env[] = {LIBRARIES, OVER_NCCL, "STANDIN_NCCL_ABORT_MS=300", NULL};
+    struct ranks *ranks = start("registered_memory_is_freed_after_a_rank_is_killed", 3, env);
 
-    expect_passed(start("registered_memory_is_freed_after_a_rank_is_killed", 3, env), 3, 1);
+    kill_rank_1(ranks);
+    expect_passed(ranks, 3, 1);
 }
 
 Test(nccl_memory, an_abort_frees_registered_memory)

@@ -174,7 +174,7 @@ SAME_WORDS(BATCHES, an_error_of_a_batch_of_messages_is_told_to_all, "STANDIN_NCC
 SAME_WORDS(BATCHES, a_call_of_a_batch_of_messages_that_nccl_refuses_ends_it,
            "STANDIN_NCCL_FAILS_AT=2", "STANDIN_NCCL_JOIN_MS=500")
 
-static void kill_rank_1(const char *program, const char *name)
+static void kill_while_running(const char *program, const char *name)
 {
     struct ranks *ranks = start_of(program, name, 3, "STANDIN_NCCL_HANGS_AT=1", NULL);
 
@@ -186,10 +186,10 @@ static void kill_rank_1(const char *program, const char *name)
 
 Test(nccl_messages, a_rank_that_is_killed_in_a_message_over_nccl_ends_it)
 {
-    kill_rank_1(MESSAGES, "a_rank_that_is_killed_in_a_message_over_nccl_ends_it");
+    kill_while_running(MESSAGES, "a_rank_that_is_killed_in_a_message_over_nccl_ends_it");
 }
 
 Test(nccl_messages, a_rank_that_is_killed_in_a_batch_of_messages_ends_it)
 {
-    kill_rank_1(BATCHES, "a_rank_that_is_killed_in_a_batch_of_messages_ends_it");
+    kill_while_running(BATCHES, "a_rank_that_is_killed_in_a_batch_of_messages_ends_it");
 }
