@@ -25,7 +25,7 @@
 
 enum {
     AGREE_PROTOCOL =
-        21, /* raised with every change of what members of a group tell each other, here,
+        22, /* raised with every change of what members of a group tell each other, here,
                            in the control plane, in shared memory or in our transports, and of what
                            all have to do alike: which algorithm a call takes, and its steps */
     AGREE_VERSION_MAX = 64,

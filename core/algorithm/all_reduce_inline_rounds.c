@@ -19,10 +19,11 @@ static void *result_of(const struct reduction *r)
     return r->call->bytes <= ROUND_PAYLOAD ? rounds->payload : rounds->longer;
 }
 
-static void reduce(const void *user)
+static void reduce(const void *user, uint32_t piece)
 {
     const struct reduction *r = user;
 
+    (void)piece;
     if (r->call->count)
         payload_reduce_to(r->mapped, r->call, result_of(r), r->call->in.base, 1, 0);
 }
@@ -30,7 +31,7 @@ static void reduce(const void *user)
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     const struct reduction r = {mapped, call};
-    const tutti_status status = mapped_round(mapped, &(struct round_work){reduce, &r});
+    const tutti_status status = mapped_round(mapped, &(struct round_work){reduce, &r, 1});
 
     if (!status)
         payload_copy(call->out.base, result_of(&r), call->bytes);

@@ -4,15 +4,16 @@
 #include "algorithm/payload.h"
 #include "algorithm/rounds.h"
 
-static void nothing(const void *user)
+static void nothing(const void *user, uint32_t piece)
 {
     (void)user;
+    (void)piece;
 }
 
 static tutti_status poll(struct mapped *mapped, const struct inline_call *call)
 {
     (void)call;
-    return mapped_round(mapped, &(struct round_work){.reduce = nothing});
+    return mapped_round(mapped, &(struct round_work){.reduce = nothing, .pieces = 1});
 }
 
 COST(.hand_overs = 1)

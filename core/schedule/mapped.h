@@ -37,8 +37,8 @@
  * at a time on its mapped memory.
  *
  * Local peers' memory is not trusted: what is read from it is compared, or copied as payload whose length
- * is our own; it is never an index or a length. The one exception are references to registered memory,
- * with the table of blocks: they are read once and checked.
+ * is our own; it is never an index or a length. The exceptions are references to registered memory,
+ * with the table of blocks, and the claims of a round: they are read once and checked.
  */
 #pragma once
 

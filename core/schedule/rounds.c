@@ -60,19 +60,64 @@ static void wake(struct mapped_rounds *rounds)
         syscall(SYS_futex, futex_of(rounds), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* By the last member. */
-static tutti_status end_round(struct mapped *mapped, const struct round_work *work)
+static void end_round(struct mapped *mapped)
 {
+    mapped->finished = true;
+    atomic_store_explicit(&shared_of(mapped)->done, mapped->rounds + 1, memory_order_release);
+    wake(shared_of(mapped));
+}
+
+/* The claims of my round when none is made. */
+static uint64_t first_claim(const struct mapped *mapped)
+{
+    return (mapped->rounds + 1) << ROUND_CLAIMS_BITS;
+}
+
+/* By the last member: all may reduce pieces, or it does all by itself. */
+static tutti_status open_round(struct mapped *mapped, const struct round_work *work)
+{
+    struct mapped_rounds *rounds = shared_of(mapped);
     const tutti_status status = mapped_meet_all(mapped);
 
     if (status)
         return status;
-    work->reduce(work->user);
     mapped->is_last = false;
-    mapped->finished = true;
-    atomic_store_explicit(&shared_of(mapped)->done, mapped->rounds + 1, memory_order_release);
-    wake(shared_of(mapped));
+    if (work->pieces > 1) {
+        atomic_store_explicit(&rounds->reduced, 0, memory_order_relaxed);
+        atomic_store_explicit(&rounds->claims, first_claim(mapped), memory_order_release);
+    } else {
+        work->reduce(work->user, 0);
+        end_round(mapped);
+    }
     return TUTTI_OK;
+}
+
+/* Whether pieces of my round wait for somebody to reduce them. */
+static bool has_pieces(const struct mapped *mapped, uint32_t pieces)
+{
+    const uint64_t claims = atomic_load_explicit(&shared_of(mapped)->claims, memory_order_relaxed);
+
+    return claims - first_claim(mapped) < pieces;
+}
+
+/* Reduces pieces until all are claimed. */
+static void reduce_pieces(struct mapped *mapped, const struct round_work *work)
+{
+    struct mapped_rounds *rounds = shared_of(mapped);
+
+    tell(mapped, true);
+    while (has_pieces(mapped, work->pieces)) {
+        const uint64_t piece = atomic_fetch_add_explicit(&rounds->claims, 1, memory_order_acquire) -
+                               first_claim(mapped);
+
+        if (piece >= work->pieces)
+            break;
+        work->reduce(work->user, (uint32_t)piece);
+        if (atomic_fetch_add_explicit(&rounds->reduced, 1, memory_order_acq_rel) + 1 ==
+            work->pieces)
+            end_round(mapped);
+    }
+    tell(mapped, false);
 }
 
 /* The last member has met every line, so all local peers are in this call. */
@@ -93,9 +138,11 @@ tutti_status mapped_round(struct mapped *mapped, const struct round_work *work)
     if (!mapped->has_given)
         give(mapped);
     if (mapped->is_last)
-        status = end_round(mapped, work);
+        status = open_round(mapped, work);
     if (status)
         return status;
+    if (work->pieces > 1 && has_pieces(mapped, work->pieces))
+        reduce_pieces(mapped, work);
     if (is_done(mapped)) {
         leave(mapped);
         return TUTTI_OK;

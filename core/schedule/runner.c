@@ -223,16 +223,20 @@ static void reduce_local(struct run *run, const struct step *step)
                  step->bytes);
 }
 
-static void reduce_parts(const void *user)
+/* Piece `piece` of the parts of all, which have so many elements. */
+static void reduce_parts(const void *user, uint32_t piece)
 {
     const struct run *run = user;
     const struct mapped *mapped = run->call.mapped;
     const struct kernels *kernels = &run->call.kernels;
-    const uint64_t count = run->call.schedule->steps[run->next].bytes;
-    unsigned char *to = mapped_round_result(mapped, mapped->rounds);
+    const uint64_t most = ROUND_PIECE / kernels->element_bytes;
+    const uint64_t all = run->call.schedule->steps[run->next].bytes;
+    const uint64_t left = all - piece * most, count = left < most ? left : most;
+    const uint64_t offset = piece * (uint64_t)ROUND_PIECE;
+    unsigned char *to = mapped_round_result(mapped, mapped->rounds) + offset;
 
     for (int i = 0; i < mapped->local_size; i++)
-        mapped->vectors[i] = mapped_round_part(mapped, i);
+        mapped->vectors[i] = mapped_round_part(mapped, i) + offset;
     kernels_many(kernels, to, mapped->vectors, mapped->local_size, count);
     if (kernels->finish)
         kernels->finish(to, (size_t)count, kernels->members);
@@ -241,7 +245,11 @@ static void reduce_parts(const void *user)
 static tutti_status take_round(const struct run *run)
 {
     struct mapped *mapped = run->call.mapped;
-    const tutti_status status = mapped_round(mapped, &(struct round_work){reduce_parts, run});
+    const uint64_t bytes =
+        run->call.schedule->steps[run->next].bytes * run->call.kernels.element_bytes;
+    const struct round_work work = {reduce_parts, run,
+                                    (uint32_t)((bytes + ROUND_PIECE - 1) / ROUND_PIECE)};
+    const tutti_status status = mapped_round(mapped, &work);
 
     if (mapped->finished)
         wake_all(run);

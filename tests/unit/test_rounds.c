@@ -3,6 +3,7 @@
  * for. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -57,14 +58,15 @@ static void announce_all(struct host *host)
         announce(host, i, host->calls, host->calls);
 }
 
-static void count_reduction(const void *user)
+static void count_reduction(const void *user, uint32_t piece)
 {
+    (void)piece;
     (*(int *)(uintptr_t)user)++;
 }
 
 static tutti_status take(struct host *host, int member)
 {
-    const struct round_work work = {count_reduction, &host->reduced[member]};
+    const struct round_work work = {count_reduction, &host->reduced[member], 1};
 
     return mapped_round(&host->mapped[member], &work);
 }
@@ -113,6 +115,108 @@ Test(rounds, a_member_that_went_on_waits_for_the_slow_ones_in_the_next_round, .t
     host_close(&host);
 }
 
+/* ---- pieces ---- */
+
+enum { PIECES = 16 };
+
+struct pieces {
+    struct host *host;
+    int member;
+    int other; /* it comes while `member` reduces the first piece that it claims; -1: nobody */
+    _Atomic int *reduced; /* [PIECES], by whomever */
+    int mine;
+};
+
+static tutti_status take_pieces(struct pieces *p);
+
+static void reduce_piece(const void *user, uint32_t piece)
+{
+    struct pieces *p = (struct pieces *)(uintptr_t)user;
+    struct pieces other = {p->host, p->other, -1, p->reduced, 0};
+
+    cr_assert_lt(piece, PIECES);
+    p->reduced[piece]++;
+    if (p->mine++ == 0 && p->other >= 0) {
+        cr_expect_eq(take_pieces(&other), TUTTI_ERR_NOT_READY, "a piece is still in work");
+        cr_expect_not(p->host->mapped[p->other].finished);
+        cr_expect_eq(other.mine, PIECES - 1);
+        cr_expect_eq(mapped_round_awaits(&p->host->mapped[1]), p->member, "it still works");
+    }
+}
+
+static tutti_status take_pieces(struct pieces *p)
+{
+    const struct round_work work = {reduce_piece, p, PIECES};
+
+    return mapped_round(&p->host->mapped[p->member], &work);
+}
+
+/* Member 0 waits, and comes when member 2, the last one, has claimed the first piece. */
+Test(rounds, those_that_wait_reduce_pieces_that_nobody_has_claimed, .timeout = 5)
+{
+    struct host host;
+
+    host_open(&host);
+    for (int round = 0; round < 5; round++) {
+        _Atomic int reduced[PIECES] = {0};
+        struct pieces first = {&host, 0, -1, reduced, 0}, second = {&host, 1, -1, reduced, 0};
+        struct pieces last = {&host, 2, 0, reduced, 0};
+
+        announce_all(&host);
+        cr_expect_eq(take_pieces(&first), TUTTI_ERR_NOT_READY);
+        cr_expect_eq(take_pieces(&second), TUTTI_ERR_NOT_READY);
+        cr_expect_eq(take_pieces(&last), TUTTI_OK);
+        cr_expect(host.mapped[2].finished);
+        cr_expect_eq(last.mine, 1);
+        for (int i = 0; i < PIECES; i++)
+            cr_expect_eq(reduced[i], 1, "piece %d", i);
+        cr_expect_eq(take_pieces(&second), TUTTI_OK);
+        cr_expect_eq(take_pieces(&first), TUTTI_OK);
+        cr_expect_not(host.mapped[0].finished);
+        cr_expect_eq(first.mine + second.mine, 0);
+    }
+    host_close(&host);
+}
+
+enum { ROUNDS = 3000 };
+
+/* All pieces of a round are reduced when any member leaves it, each once. */
+static void *take_many(void *user)
+{
+    struct pieces *p = user;
+
+    for (int round = 1; round <= ROUNDS; round++) {
+        tutti_status status;
+
+        announce(p->host, p->member, (uint64_t)round, (uint64_t)round);
+        while ((status = take_pieces(p)) == TUTTI_ERR_NOT_READY)
+            sched_yield();
+        cr_assert_eq(status, TUTTI_OK);
+        for (int i = 0; i < PIECES; i++)
+            cr_assert_geq(p->reduced[i], round);
+    }
+    return NULL;
+}
+
+Test(rounds, members_on_several_cpus_reduce_each_piece_once, .timeout = 60)
+{
+    _Atomic int reduced[PIECES] = {0};
+    struct pieces members[MEMBERS];
+    pthread_t threads[MEMBERS];
+    struct host host;
+
+    host_open(&host);
+    for (int i = 0; i < MEMBERS; i++) {
+        members[i] = (struct pieces){&host, i, -1, reduced, 0};
+        cr_assert_eq(pthread_create(&threads[i], NULL, take_many, &members[i]), 0);
+    }
+    for (int i = 0; i < MEMBERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < PIECES; i++)
+        cr_expect_eq(reduced[i], ROUNDS, "piece %d", i);
+    host_close(&host);
+}
+
 /* ---- rest ---- */
 
 static void *end_the_round(void *user)
@@ -151,9 +255,11 @@ struct waiter {
     int awaited;
 };
 
-static void say_awaited(const void *user)
+static void say_awaited(const void *user, uint32_t piece)
 {
     const struct waiter *waiter = user;
+
+    (void)piece;
 
     cr_expect_eq(mapped_round_awaits(waiter->mapped), waiter->awaited);
 }
@@ -175,7 +281,7 @@ Test(rounds, a_missing_member_is_told_wherever_it_is, .timeout = 5)
     cr_expect(mapped_has_called(&host.mapped[0], 2));
 
     const struct waiter waiter = {&host.mapped[0], 2};
-    const struct round_work work = {say_awaited, &waiter};
+    const struct round_work work = {say_awaited, &waiter, 1};
 
     cr_expect_eq(mapped_round(&host.mapped[2], &work), TUTTI_OK, "while it works, it is named");
     cr_expect_eq(take(&host, 0), TUTTI_OK);
