@@ -7,7 +7,7 @@
  * switched to once: it stores its part, counts itself in one counter of the host, and leaves the
  * CPU. The last member compares the announce lines of all, reduces the parts and publishes the
  * result, which all read. A long part is reduced in pieces, each by the member that claims it: the
- * last one, and those that wait on other CPUs meanwhile. Whoever reduces the last piece ends the round.
+ * last one, and those that wait on other CPUs meanwhile. The member that reduces the last piece ends the round.
  *
  * The shared words lie in the area of the first local peer. Rounds are numbered from 1, alike on
  * all members, and a member gives its part of round r+1 only when it has seen that r is done. It
