@@ -49,6 +49,7 @@ struct agreement {
     int64_t asked_ns; /* when it first did; 0: not yet */
     int64_t over_ns; /* when another member saw that the leader's deadline had passed; 0: not yet */
     int64_t last_ns; /* calls of the store end then, once the deadline has passed; 0: not yet */
+    bool asked_again; /* the store, after that time, too */
 
     const struct forming *from; /* NULL: a world */
     int64_t stall_ns;           /* looks then for what members wait for */

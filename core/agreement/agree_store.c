@@ -24,7 +24,8 @@
 enum {
     RECONNECT_MS = 200,  /* for a store that is there to take a connection */
     WARN_FROM_MS = 8000, /* a try of that time comes after 7 s of silence */
-    LAST_MS = 500        /* after the deadline */
+    LAST_MS = 500,       /* after the deadline */
+    AGAIN_MS = 250       /* after that, once */
 };
 
 /* What is left after the deadline counts from the first look at it: on a host that lacks CPUs a member may come
@@ -139,13 +140,25 @@ tutti_status agree_store_silent(const struct agreement *a)
                      a->group->name, a->group->rank);
 }
 
+/* After a long pause of the host the last try has had its time, and the store has not. */
+static bool may_ask_again(struct agreement *a)
+{
+    const int64_t now = clock_now_ns();
+
+    if (a->asked_again || now < a->deadline_ns)
+        return false;
+    a->asked_again = true;
+    a->last_ns = now + AGAIN_MS * CLOCK_NS_PER_MS;
+    return true;
+}
+
 tutti_status agree_check(struct agreement *a, const char *const *keys, size_t count,
                          bool *ret_present)
 {
     int32_t present = 0;
     tutti_status status = tutti_store_check(a->store, keys, count, try_ms(a), &present);
 
-    if (agree_store_reconnected(a, status))
+    if (agree_store_reconnected(a, status) || (status == TUTTI_ERR_TIMEOUT && may_ask_again(a)))
         status = tutti_store_check(a->store, keys, count, try_ms(a), &present);
     if (status == TUTTI_ERR_TIMEOUT)
         was_silent(a);

@@ -324,6 +324,43 @@ RANK_CASE(a_store_of_ones_own_makes_worlds_and_groups)
     check_eq(connections_to_the_store(), 0);
 }
 
+/* As where the host pauses while a member, whose deadline has ended, asks which offers are there: until then only
+ * that of rank 0 is looked for. */
+static tutti_status pausing_get(void *self, const char *key, int64_t timeout_ms,
+                                tutti_store_value *ret_value)
+{
+    static bool has_paused;
+
+    if (has_paused || !strstr(key, "offer/") || strstr(key, "offer/0"))
+        return own_get(self, key, timeout_ms, ret_value);
+    has_paused = true;
+    rank_sleep_ms((int)timeout_ms);
+    return TUTTI_ERR_TIMEOUT;
+}
+
+RANK_CASE(a_store_that_does_not_answer_in_a_pause_is_asked_again)
+{
+    const tutti_store_ops ops = {.struct_size = sizeof ops,
+                                 .set = own_set,
+                                 .get = pausing_get,
+                                 .compare_set = own_compare_set};
+    tutti_init_options options = TUTTI_INIT_OPTIONS_INIT;
+    tutti_store *store = open_store();
+    tutti_group *world;
+
+    if (rank > 0) {
+        require_ok(tutti_store_create(&ops, store, &options.store));
+        options.rank = rank;
+        options.world_size = size;
+        options.timeout_ms = 1000;
+        check_status(tutti_init(&options, &world), TUTTI_ERR_TIMEOUT);
+        check_contains(tutti_last_error(),
+                       "timed out waiting for rank 0 to decide; missing: rank 0");
+        tutti_store_unref(options.store);
+    }
+    tutti_store_unref(store);
+}
+
 /* The late one is late for one group; a second thread of the others makes another one meanwhile. */
 struct maker {
     tutti_group *world, *group;

@@ -95,6 +95,11 @@ Test(init, a_store_of_ones_own_makes_worlds_and_groups)
     run("a_store_of_ones_own_makes_worlds_and_groups");
 }
 
+Test(init, a_store_that_does_not_answer_in_a_pause_is_asked_again)
+{
+    run("a_store_that_does_not_answer_in_a_pause_is_asked_again");
+}
+
 Test(init, groups_share_the_connection_of_a_given_store)
 {
     run("groups_share_the_connection_of_a_given_store");
