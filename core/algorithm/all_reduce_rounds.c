@@ -3,8 +3,8 @@
  * all_reduce, in rounds: each member copies its vector to its part; the last one, and those that wait
  * on other CPUs, reduce pieces of all parts in rank order; and all copy the result. A vector longer than
  * a part takes several rounds.
- * Cost: a hand-over for each part, 2 * bytes copied, n * bytes reduced by one member for each CPU; wins where
- * ranks outnumber CPUs, as long as a switch to every member costs more than it saves.
+ * Cost: a hand-over for each part, 2 * bytes copied, n * bytes reduced, shared by as many members as run at once;
+ * wins where ranks outnumber CPUs, as long as a second switch to every member costs more than parts save.
  */
 #include "algorithm/parts.h"
 #include "algorithm/rounds.h"

@@ -35,8 +35,8 @@
     X(STAGED_ONE_PHASE_MAX, staged_one_phase_max, 256 * 1024, 0, 0, THRESHOLD_MOST,                \
       "all members' vectors together, up to which each member reduces the whole vector")           \
     X(ROUNDS_MAX, rounds_max, 32 * 1024, 0, 0, THRESHOLD_MOST,                                     \
-      "the longest vector that the last of 8 members reduces for all, where ranks outnumber "      \
-      "CPUs; it grows with their square")                                                          \
+      "the longest vector that 8 members reduce in rounds, where ranks outnumber CPUs; it grows "  \
+      "with the square of their number")                                                           \
     X(STAGED_CHUNK_MIN, staged_chunk_min, 64 * 1024, 0, MAPPED_PAGE, MAPPED_CHUNK_MAX,             \
       "the shortest chunk of a vector that goes through shared memory")                            \
     X(MESSAGE_PIECE, message_piece, 1024 * 1024, 0, 4096, 16 * 1024 * 1024,                        \

@@ -191,7 +191,7 @@ struct mapped {
     uint64_t rounds;    /* that are done */
     uint32_t looks;     /* at the round that is next */
     bool has_given;     /* my part of it */
-    bool is_last;       /* I have given the last part, and not ended the round */
+    bool is_last;       /* I have given the last part, and not opened the round */
     bool finished;      /* I have ended it, in the last mapped_round() */
     bool waits;         /* my area says for which counters I wait */
 

@@ -15,6 +15,11 @@
  * late. */
 enum { LOOKS = 16 };
 
+_Static_assert(ROUND_CHUNK_MAX % ROUND_PIECE == 0, "pieces are whole");
+/* Each member claims one piece at most that is not there. */
+_Static_assert(ROUND_CHUNK_MAX / ROUND_PIECE + MAPPED_LOCAL_MAX < 1 << ROUND_CLAIMS_BITS,
+               "claims of a round would be those of the next one");
+
 static struct mapped_rounds *shared_of(const struct mapped *mapped)
 {
     return &mapped->areas[0]->rounds;
@@ -85,6 +90,7 @@ static tutti_status open_round(struct mapped *mapped, const struct round_work *w
     if (work->pieces > 1) {
         atomic_store_explicit(&rounds->reduced, 0, memory_order_relaxed);
         atomic_store_explicit(&rounds->claims, first_claim(mapped), memory_order_release);
+        tell(mapped, false); /* the others may do all of it */
     } else {
         work->reduce(work->user, 0);
         end_round(mapped);
@@ -100,13 +106,13 @@ static bool has_pieces(const struct mapped *mapped, uint32_t pieces)
     return claims - first_claim(mapped) < pieces;
 }
 
-/* Reduces pieces until all are claimed. */
+/* Reduces pieces until all are claimed: so many at most, whatever local peers write. */
 static void reduce_pieces(struct mapped *mapped, const struct round_work *work)
 {
     struct mapped_rounds *rounds = shared_of(mapped);
 
     tell(mapped, true);
-    while (has_pieces(mapped, work->pieces)) {
+    for (uint32_t mine = 0; mine < work->pieces && has_pieces(mapped, work->pieces); mine++) {
         const uint64_t piece = atomic_fetch_add_explicit(&rounds->claims, 1, memory_order_acquire) -
                                first_claim(mapped);
 
@@ -141,7 +147,7 @@ tutti_status mapped_round(struct mapped *mapped, const struct round_work *work)
         status = open_round(mapped, work);
     if (status)
         return status;
-    if (work->pieces > 1 && has_pieces(mapped, work->pieces))
+    if (work->pieces > 1 && !is_done(mapped) && has_pieces(mapped, work->pieces))
         reduce_pieces(mapped, work);
     if (is_done(mapped)) {
         leave(mapped);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds: every member of a host gives its part, and the last one reduces the parts of all.
+ * Rounds: every member of a host gives its part, and the parts are reduced for all.
  *
  * Where ranks outnumber CPUs, a hand-over is a context switch, and a member that waits for one peer
  * after the other is switched to several times, and reads the lines of all. In a round it is
@@ -47,9 +47,9 @@ struct mapped_rounds {
     _Alignas(128) _Atomic uint64_t done;  /* rounds */
     unsigned char payload[ROUND_PAYLOAD]; /* the result of an inline call, if it is as short */
     _Alignas(64) unsigned char longer[ROUND_PAYLOAD_MAX]; /* the same, if it is longer */
-    /* The round whose parts may be reduced << ROUND_CLAIMS_BITS, and its claims; so many pieces are reduced. */
-    _Alignas(128) _Atomic uint64_t claims;
-    _Atomic uint32_t reduced;
+    _Alignas(
+        128) _Atomic uint64_t claims; /* the open round << ROUND_CLAIMS_BITS, plus its claims */
+    _Atomic uint32_t reduced;         /* pieces of it that are done */
     _Alignas(4096) unsigned char result[ROUND_PLACES][ROUND_CHUNK_MAX];
 };
 
@@ -74,7 +74,7 @@ tutti_status mapped_round(struct mapped *mapped, const struct round_work *work);
 /* A local peer for which the round waits, where mapped_round() was not ready. */
 int mapped_round_awaits(const struct mapped *mapped);
 
-/* Whether I have given my part of a round that another member ends; then *ret_round is its number. */
+/* Whether I have given my part of a round, and have not to open it; then *ret_round is its number. */
 bool mapped_round_is_given(const struct mapped *mapped, uint64_t *ret_round);
 
 /* Sleeps until that round is done, for `ms` at most. Reads shared words alone, so that another thread

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * More ranks on a host than CPUs, where the one that comes last reduces for all: a rank that dies,
+ * More ranks on a host than CPUs, which reduce in rounds: a rank that dies,
  * stops or calls something else is named by all others, wherever in a round it was.
  */
 #include <signal.h>

@@ -128,11 +128,9 @@ RANK_CASE(results_have_the_same_bits_as_by_other_algorithms)
     static const struct {
         tutti_dtype dtype;
         tutti_reduce_op op;
-    } kinds[] = {{TUTTI_F32, TUTTI_SUM},
-                 {TUTTI_BF16, TUTTI_SUM},
-                 {TUTTI_F16, TUTTI_AVG},
-                 {TUTTI_F32, TUTTI_AVG},
-                 {TUTTI_F64, TUTTI_PRODUCT}};
+    } kinds[] = {{TUTTI_F32, TUTTI_SUM}, {TUTTI_BF16, TUTTI_SUM},    {TUTTI_F16, TUTTI_AVG},
+                 {TUTTI_F32, TUTTI_AVG}, {TUTTI_F64, TUTTI_PRODUCT}, {TUTTI_U8, TUTTI_SUM},
+                 {TUTTI_C128, TUTTI_SUM}};
     tutti_group *world = rank_init(NULL);
 
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {

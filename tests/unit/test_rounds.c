@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -140,7 +141,7 @@ static void reduce_piece(const void *user, uint32_t piece)
         cr_expect_eq(take_pieces(&other), TUTTI_ERR_NOT_READY, "a piece is still in work");
         cr_expect_not(p->host->mapped[p->other].finished);
         cr_expect_eq(other.mine, PIECES - 1);
-        cr_expect_eq(mapped_round_awaits(&p->host->mapped[1]), p->member, "it still works");
+        cr_expect_eq(mapped_round_awaits(&p->host->mapped[p->other]), p->member, "it still works");
     }
 }
 
@@ -178,6 +179,78 @@ Test(rounds, those_that_wait_reduce_pieces_that_nobody_has_claimed, .timeout = 5
     host_close(&host);
 }
 
+/* A helper claims all but one piece, and holds its last one until the opener rests. */
+struct helper {
+    struct host *host;
+    _Atomic int reduced;
+    _Atomic bool may_end;
+};
+
+static void hold_last_piece(const void *user, uint32_t piece)
+{
+    struct helper *h = (struct helper *)(uintptr_t)user;
+
+    (void)piece;
+    if (++h->reduced == PIECES - 1)
+        while (!h->may_end)
+            sched_yield();
+}
+
+static void *help(void *user)
+{
+    struct helper *h = user;
+    const struct round_work work = {hold_last_piece, h, PIECES};
+
+    while (mapped_round(&h->host->mapped[1], &work) == TUTTI_ERR_NOT_READY)
+        sched_yield();
+    cr_expect(h->host->mapped[1].finished);
+    return NULL;
+}
+
+static void wait_for_helper(const void *user, uint32_t piece)
+{
+    const struct helper *h = user;
+
+    (void)piece;
+    while (h->reduced < PIECES - 1)
+        sched_yield();
+}
+
+static void *let_end(void *user)
+{
+    struct helper *h = user;
+
+    usleep(20000);
+    h->may_end = true;
+    return NULL;
+}
+
+Test(rounds, a_member_that_waited_may_end_the_round, .timeout = 5)
+{
+    struct host host;
+    struct helper h = {.host = &host};
+    const struct round_work opens = {wait_for_helper, &h, PIECES};
+    pthread_t helper, later;
+    uint64_t round;
+
+    host_open(&host);
+    announce_all(&host);
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(take(&host, i), TUTTI_ERR_NOT_READY);
+    cr_assert_eq(pthread_create(&helper, NULL, help, &h), 0);
+    cr_expect_eq(mapped_round(&host.mapped[2], &opens), TUTTI_ERR_NOT_READY);
+    cr_expect_not(host.mapped[2].finished);
+    cr_expect_eq(mapped_round_awaits(&host.mapped[2]), 1, "it still works");
+    cr_assert(mapped_round_is_given(&host.mapped[2], &round));
+    cr_assert_eq(pthread_create(&later, NULL, let_end, &h), 0);
+    cr_expect(mapped_round_rest(&host.mapped[2], round, 4000), "the helper wakes it");
+    pthread_join(later, NULL);
+    pthread_join(helper, NULL);
+    cr_expect_eq(mapped_round(&host.mapped[2], &opens), TUTTI_OK);
+    cr_expect_not(host.mapped[2].finished);
+    host_close(&host);
+}
+
 enum { ROUNDS = 3000 };
 
 /* All pieces of a round are reduced when any member leaves it, each once. */
@@ -191,9 +264,9 @@ static void *take_many(void *user)
         announce(p->host, p->member, (uint64_t)round, (uint64_t)round);
         while ((status = take_pieces(p)) == TUTTI_ERR_NOT_READY)
             sched_yield();
-        cr_assert_eq(status, TUTTI_OK);
+        cr_expect_eq(status, TUTTI_OK);
         for (int i = 0; i < PIECES; i++)
-            cr_assert_geq(p->reduced[i], round);
+            cr_expect_geq(p->reduced[i], round);
     }
     return NULL;
 }
