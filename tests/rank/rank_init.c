@@ -153,6 +153,7 @@ RANK_CASE(worlds_and_groups_of_any_printable_name_meet)
         require_ok(tutti_group_new(world, NULL, 0, &named, &group));
         check_str_eq(tutti_group_name(group), names[i]);
         sum_ranks(group, rank, size);
+        check_ok(tutti_barrier(world, NULL, NULL)); /* no sum is aborted */
         check_ok(tutti_group_abort(group, "for a test"));
         check_status(tutti_barrier(group, NULL, NULL), TUTTI_ERR_ABORTED);
         check_contains(tutti_last_error(), names[i]);
