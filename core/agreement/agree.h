@@ -31,7 +31,8 @@ struct agreement {
     const struct backend_choice *choice;
     tutti_store *store;
     bool store_reconnected;
-    int64_t store_try_ms; /* how long its answer is awaited before others are looked at */
+    bool store_asked_again; /* after last_ns, too */
+    int64_t store_try_ms;   /* how long its answer is awaited before others are looked at */
     int64_t deadline_ns;
     uint32_t round;
     struct offer own;
@@ -49,7 +50,6 @@ struct agreement {
     int64_t asked_ns; /* when it first did; 0: not yet */
     int64_t over_ns; /* when another member saw that the leader's deadline had passed; 0: not yet */
     int64_t last_ns; /* calls of the store end then, once the deadline has passed; 0: not yet */
-    bool asked_again; /* the store, after that time, too */
 
     const struct forming *from; /* NULL: a world */
     int64_t stall_ns;           /* looks then for what members wait for */

@@ -145,9 +145,9 @@ static bool may_ask_again(struct agreement *a)
 {
     const int64_t now = clock_now_ns();
 
-    if (a->asked_again || now < a->deadline_ns)
+    if (a->store_asked_again || now < a->deadline_ns)
         return false;
-    a->asked_again = true;
+    a->store_asked_again = true;
     a->last_ns = now + AGAIN_MS * CLOCK_NS_PER_MS;
     return true;
 }

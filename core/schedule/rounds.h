@@ -47,9 +47,9 @@ struct mapped_rounds {
     _Alignas(128) _Atomic uint64_t done;  /* rounds */
     unsigned char payload[ROUND_PAYLOAD]; /* the result of an inline call, if it is as short */
     _Alignas(64) unsigned char longer[ROUND_PAYLOAD_MAX]; /* the same, if it is longer */
-    _Alignas(
-        128) _Atomic uint64_t claims; /* the open round << ROUND_CLAIMS_BITS, plus its claims */
-    _Atomic uint32_t reduced;         /* pieces of it that are done */
+    /* The number of the open round << ROUND_CLAIMS_BITS, plus the claims made in it. */
+    _Alignas(128) _Atomic uint64_t claims;
+    _Atomic uint32_t reduced; /* pieces of that round that are done */
     _Alignas(4096) unsigned char result[ROUND_PLACES][ROUND_CHUNK_MAX];
 };
 

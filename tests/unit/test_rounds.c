@@ -333,7 +333,6 @@ static void say_awaited(const void *user, uint32_t piece)
     const struct waiter *waiter = user;
 
     (void)piece;
-
     cr_expect_eq(mapped_round_awaits(waiter->mapped), waiter->awaited);
 }
 
